@@ -1,0 +1,56 @@
+# make setup | quickstart | test | lint | bench: on a fresh machine with Python 3.11 each of them sets up .venv itself.
+#
+#   make setup EXTRAS=fairseq        also install fairseq, without its own conflicting requirements
+#   make setup TORCH_INDEX=<url>     take torch from another package index, for example PyTorch's CPU builds
+#   make test ARGS="-k store -x"     pass arguments to pytest
+
+PYTHON ?= python3.11
+EXTRAS ?=
+TORCH_INDEX ?=
+ARGS ?=
+
+comma := ,
+bin := .venv/bin
+ready := .venv/.ready$(if $(EXTRAS),-$(EXTRAS))
+pip := $(bin)/python -m pip install --quiet --disable-pip-version-check --constraint .ci/constraints.txt
+
+.PHONY: setup quickstart test test-slow lint format bench clean
+
+setup: $(ready)
+
+# torch comes first and alone: with the pinned version in place nothing after it pulls another, larger build.
+$(ready): pyproject.toml .ci/constraints.txt
+	@test -x $(bin)/python || $(PYTHON) -m venv .venv
+	@$(bin)/python -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "wicdistil needs Python 3.11 or newer: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	$(pip) $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) torch
+	$(pip) --editable '.[dev,s3,quickstart$(if $(EXTRAS),$(comma)$(EXTRAS))]'
+ifneq ($(findstring fairseq,$(EXTRAS)),)
+	$(pip) --no-deps fairseq==0.12.2
+endif
+	@touch $@
+
+quickstart: $(ready)
+	$(bin)/corpusgen build configs/quickstart.yaml
+	$(bin)/corpusgen verify corpora/quickstart
+
+test: $(ready)
+	$(bin)/python -m pytest -m "not slow" $(ARGS)
+
+test-slow: $(ready)
+	$(bin)/python -m pytest -m slow $(ARGS)
+
+lint: $(ready)
+	$(bin)/ruff check .
+	$(bin)/ruff format --check .
+	$(bin)/mypy
+
+format: $(ready)
+	$(bin)/ruff check --fix .
+	$(bin)/ruff format .
+
+bench: $(ready)
+	$(bin)/python -m benchmarks.engine
+
+clean:
+	rm -rf .venv build *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis

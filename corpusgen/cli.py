@@ -1,0 +1,211 @@
+"""The command line. Commands import what they need themselves, so that `--help` answers at once."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import time
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from corpusgen.errors import CorpusgenError
+
+if TYPE_CHECKING:
+    from corpusgen.store import Totals
+
+app = typer.Typer(
+    help="Turn raw text into a store of aligned triples for word meaning in context.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+Root = Annotated[str, typer.Argument(help="Root of the store: a folder or s3://bucket/prefix.", metavar="ROOT")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+
+
+def main() -> None:
+    """Run a command; errors that the user can put right are one message and an exit code."""
+    logging.basicConfig(format="%(message)s", level=logging.WARNING)
+    try:
+        app()
+    except CorpusgenError as error:
+        sys.stderr.write(f"corpusgen: {error}\n")
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+def _print(line: str = "") -> None:
+    sys.stdout.write(line + "\n")
+
+
+@app.command()
+def build(
+    config: Annotated[str, typer.Argument(help="YAML file with the settings.", metavar="CONFIG")],
+    executor: Annotated[
+        Literal["ray", "local"], typer.Option(help="Run on Ray, or as a loop in this process.")
+    ] = "ray",
+    address: Annotated[
+        str | None, typer.Option(help="A Ray cluster; without one, Ray is started on this machine.")
+    ] = None,
+    until: Annotated[str | None, typer.Option(help="Stop after this pass.", metavar="PASS")] = None,
+    overrides: Annotated[
+        list[str] | None, typer.Option("--set", help="Change a setting, for example --set run.failure_limit=0.1.")
+    ] = None,
+    show_config: Annotated[bool, typer.Option("--show-config", help="Print all settings and stop.")] = False,
+) -> None:
+    """Build a corpus, or go on with one: the same command resumes.
+
+    Example: corpusgen build configs/quickstart.yaml --set store=corpora/mine
+    """
+    from corpusgen.config import load_config
+
+    settings = load_config(config, overrides or [])
+    if show_config:
+        _print(settings.to_yaml().rstrip())
+        return
+    from corpusgen.engine.local import LocalExecutor
+    from corpusgen.engine.passes import Executor
+    from corpusgen.engine.progress import terminal_progress
+    from corpusgen.passes import PASSES
+    from corpusgen.passes import build as run_build
+
+    if until is not None and until not in PASSES:
+        raise CorpusgenError(f"--until {until}: there is no such pass; there are {', '.join(PASSES)}")
+    progress = terminal_progress()
+    runner: Executor
+    if executor == "local":
+        runner = LocalExecutor(settings.run, progress)
+    else:
+        from corpusgen.engine.ray_executor import RayExecutor
+
+        runner = RayExecutor(settings.run, progress, address)
+    store = run_build(settings, runner, until, lambda name, totals: _print("\n".join(_summary(name, totals))))
+    _print(f"store: {store.url}")
+
+
+@app.command()
+def status(
+    root: Root,
+    watch: Annotated[bool, typer.Option("--watch", help="Look again every few seconds until all is done.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """How far a build has got, from any machine.
+
+    Example: corpusgen status s3://bucket/corpus --watch
+    """
+    from corpusgen.store import Store
+    from corpusgen.store.status import PassStatus
+
+    store = Store.at(root)
+    known: dict[str, PassStatus] = {}
+    while True:
+        for pass_store in store.passes():
+            known.setdefault(pass_store.name, PassStatus(pass_store))
+        totals = {name: status.refresh() for name, status in known.items()}
+        if as_json:
+            _print(json.dumps({name: _as_dict(total) for name, total in totals.items()}))
+        else:
+            for name, total in totals.items():
+                _print("\n".join(_summary(name, total)))
+                for failure in _some_failures(store.pass_store(name), total):
+                    _print(f"    {failure}")
+        finished = set(totals) == set(store.corpus()["passes"]) and all(total.complete for total in totals.values())
+        if finished or not watch:
+            return
+        time.sleep(5)
+
+
+@app.command()
+def verify(
+    root: Root,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Remove damaged commits, so that the next build does their units again.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Prove that a store is whole: every unit committed once, every part there with its hash, all counts closed.
+
+    Exits with 1 if it is not. Example: corpusgen verify corpora/quickstart
+    """
+    from corpusgen.store import Store
+    from corpusgen.store.check import repair as repair_store
+    from corpusgen.store.check import verify as verify_store
+
+    store = Store.at(root)
+    checks = list(verify_store(store))
+    if not checks:
+        raise CorpusgenError(f"{root}: no pass has been started")
+    if as_json:
+        report = {c.name: {**_as_dict(c.totals), "ok": c.ok, "problems": c.problems} for c in checks}
+        _print(json.dumps(report))
+    else:
+        for check in checks:
+            _print("\n".join(_summary(check.name, check.totals)))
+            for problem in check.problems:
+                _print(f"    PROBLEM {problem}")
+            missing = check.totals.units - check.totals.committed - len(check.damaged)
+            if missing > 0:
+                _print(f"    PROBLEM {missing:,} units are not committed; build again to do them")
+        _print("ok" if all(check.ok for check in checks) else "NOT ok")
+    if repair and (count := repair_store(store, checks)):
+        _print(f"removed the commits of {count:,} damaged units; build again to do them")
+    if not all(check.ok for check in checks):
+        raise typer.Exit(1)
+
+
+@app.command()
+def gc(
+    root: Root,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count.")] = False,
+) -> None:
+    """Remove files that no commit names: parts of late twins and what crashes left behind. Safe while a build runs.
+
+    Example: corpusgen gc corpora/quickstart --dry-run
+    """
+    from corpusgen.store import Store
+    from corpusgen.store.check import gc as collect
+
+    files, size = collect(Store.at(root), dry_run)
+    _print(f"{'would remove' if dry_run else 'removed'} {files:,} files, {size / 1e6:,.1f} MB")
+
+
+def _summary(name: str, totals: Totals) -> Iterable[str]:
+    rows = ", ".join(f"{count:,} {table}" for table, count in totals.rows.items())
+    yield f"{name}: {totals.committed:,} of {totals.units:,} units, {rows}"
+    for stage in totals.stages.values():
+        line = f"  {stage.name:12} {stage.rows_in:>12,} in {stage.rows_out:>12,} out"
+        if stage.quarantined:
+            line += f" {stage.quarantined:>8,} quarantined"
+        yield line
+        for reason, count in sorted(stage.rejected.items(), key=lambda item: -item[1]):
+            yield f"  {'':12} {count:>12,} rejected: {reason}"
+
+
+def _some_failures(pass_store: Any, totals: Totals, most: int = 5) -> Iterable[str]:
+    if not totals.quarantined:
+        return
+    for shown, failure in enumerate(pass_store.read_quarantine()):
+        if shown == most:
+            break
+        yield f"quarantined by {failure['stage']}: {failure['error']} ({json.dumps(failure.get('record'))[:200]})"
+    yield f"all of them: {pass_store.files.url}/{pass_store.name}/quarantine/"
+
+
+def _as_dict(totals: Totals) -> dict[str, Any]:
+    return {
+        "units": totals.units,
+        "committed": totals.committed,
+        "rows": totals.rows,
+        "rejected": totals.rejected,
+        "quarantined": totals.quarantined,
+        "stages": [vars(stage) for stage in totals.stages.values()],
+    }
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,126 @@
+"""The settings of a build: typed, from YAML, with every mistake named by the path of its key."""
+
+from __future__ import annotations
+
+import difflib
+import types
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Literal, Union, get_args, get_origin
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from corpusgen.engine.settings import RunSettings
+from corpusgen.errors import ConfigError
+
+
+class Section(BaseModel):
+    """A part of the settings. Unknown keys are errors."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class SourceSettings(Section):
+    """Where the text comes from."""
+
+    kind: Literal["text"] = Field("text", description="text: UTF-8, one paragraph a line")
+    paths: list[str] = Field(min_length=1, description="files or globs")
+    unit_bytes: int = Field(8 << 20, ge=1, description="about how much of the source makes one unit of work")
+
+
+class BuildConfig(Section):
+    """Everything `corpusgen build` needs. `store` and `run` say where and how; all else determines the content."""
+
+    store: str = Field(description="root of the corpus: a folder or s3://bucket/prefix")
+    seed: int = Field(0, description="of everything that is drawn at random")
+    source: SourceSettings
+    run: RunSettings = Field(default_factory=RunSettings)
+
+    def content(self) -> dict[str, Any]:
+        """The settings that determine what is in the corpus."""
+        return self.model_dump(mode="json", exclude={"store", "run"})
+
+    def to_yaml(self) -> str:
+        """All settings, the defaults too."""
+        return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
+
+
+def load_config(path: str | Path, overrides: Iterable[str] = ()) -> BuildConfig:
+    """Read a YAML file and apply `key.path=value` overrides; ConfigError says what is wrong with either."""
+    settings = _read_yaml(Path(path))
+    for override in overrides:
+        _override(settings, override)
+    try:
+        return BuildConfig.model_validate(settings)
+    except ValidationError as error:
+        problems = [_explained(problem) for problem in error.errors()]
+        raise ConfigError(f"{path}:\n" + "\n".join(f"  {problem}" for problem in problems)) from None
+
+
+def _read_yaml(path: Path) -> dict[str, Any]:
+    try:
+        settings = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ConfigError(f"{path}: no such file{_similar_file(path)}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: cannot be read: {error}") from None
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{path}: not valid YAML: {error}") from None
+    if not isinstance(settings, dict):
+        raise ConfigError(f"{path}: expected `key: value` lines, found {type(settings).__name__}")
+    return settings
+
+
+def _similar_file(path: Path) -> str:
+    found = [str(candidate) for folder in {path.parent, Path("configs")} for candidate in folder.glob("*.yaml")]
+    close = difflib.get_close_matches(str(path), found, n=1, cutoff=0.4)
+    return f"; did you mean {close[0]}?" if close else ""
+
+
+def _override(settings: dict[str, Any], override: str) -> None:
+    key, equals, text = override.partition("=")
+    if not equals or not key:
+        raise ConfigError(f"--set {override}: expected key.path=value, for example --set run.failure_limit=0.1")
+    try:
+        value = yaml.safe_load(text)
+    except yaml.YAMLError:
+        value = text
+    *parents, last = key.split(".")
+    for parent in parents:
+        settings = settings.setdefault(parent, {})
+        if not isinstance(settings, dict):
+            raise ConfigError(f"--set {override}: {parent!r} is a single value, not a section")
+    settings[last] = value
+
+
+def _explained(problem: Mapping[str, Any]) -> str:
+    """One problem of pydantic's as `path.of.key: what is wrong and what would be right`."""
+    location = [str(step) for step in problem["loc"]]
+    path = ".".join(location)
+    match problem["type"]:
+        case "extra_forbidden":
+            known = _known_keys(location[:-1])
+            close = difflib.get_close_matches(location[-1], known, n=1)
+            remedy = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(known)}"
+            return f"{path}: unknown key; {remedy}"
+        case "missing":
+            return f"{path}: missing; set it in the file or with --set {path}=…"
+        case _:
+            return f"{path}: {problem['msg'][0].lower()}{problem['msg'][1:]}, not {problem['input']!r}"
+
+
+def _known_keys(location: Iterable[str]) -> list[str]:
+    model: Any = BuildConfig
+    for step in location:
+        if step in getattr(model, "model_fields", {}):  # else a key of a mapping to the model found already
+            model = _model_in(model.model_fields[step].annotation)
+    return sorted(model.model_fields) if isinstance(model, type) and issubclass(model, BaseModel) else []
+
+
+def _model_in(annotation: Any) -> Any:
+    """The model behind `Model | None`, `dict[str, Model]` or `list[Model]`."""
+    if get_origin(annotation) in (Union, types.UnionType, dict, list):
+        models = [_model_in(argument) for argument in get_args(annotation)]
+        return next((model for model in models if isinstance(model, type) and issubclass(model, BaseModel)), None)
+    return annotation

@@ -1,0 +1,62 @@
+"""The executor for tests, debugging and tiny jobs: a loop in this process."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+
+from corpusgen.engine.events import EventLog
+from corpusgen.engine.isolate import run_stage
+from corpusgen.engine.passes import Pass, Sink, first_batch
+from corpusgen.engine.progress import Progress, Silent
+from corpusgen.engine.settings import RunSettings
+from corpusgen.engine.stage import Stage
+from corpusgen.engine.stopping import StopRequest
+from corpusgen.engine.tally import Tally
+from corpusgen.errors import CorpusgenError, StageError
+from corpusgen.store import PassStore, Unit
+
+
+class LocalExecutor:
+    """Runs the units of a pass one after the other. A row that kills the process kills the run."""
+
+    def __init__(self, settings: RunSettings | None = None, progress: Progress | None = None) -> None:
+        self._settings = settings or RunSettings()
+        self._progress = progress or Silent()
+
+    def run(self, pass_: Pass, store: PassStore, units: Sequence[Unit], tally: Tally) -> None:
+        """Do and commit the units."""
+        run = secrets.token_hex(4)
+        events = EventLog(store, run)
+        sink = Sink(store, pass_.tables)
+        set_up(pass_.stages)
+        with StopRequest() as stop:
+            try:
+                for unit in units:
+                    if stop.signal:
+                        raise stop.error()
+                    batch = first_batch(unit.records)
+                    for index, stage in enumerate(pass_.stages):
+                        batch = run_stage(stage, batch)
+                        tally.add(index, [batch.stages[stage.name]])
+                    won = sink.commit(unit.id, f"{run}-1", batch)
+                    tally.units_done += 1
+                    tally.lost_races += not won
+                    events.unit_done(unit.id, 1, won, list(batch.stages.values()))
+                    events.flush()
+                    self._progress.update(tally)
+                    tally.check_failures(self._settings.failure_limit)
+            finally:
+                self._progress.update(tally, final=True)
+                events.flush(force=True)
+
+
+def set_up(stages: Sequence[Stage]) -> None:
+    """Load what the stages need; StageError with the stage's name if one cannot."""
+    for stage in stages:
+        try:
+            stage.setup()
+        except CorpusgenError:
+            raise
+        except Exception as error:
+            raise StageError(f"stage {stage.name!r} cannot be set up: {type(error).__name__}: {error}") from error

@@ -1,0 +1,108 @@
+"""A pass: stages over units, and the tables they leave in the store."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from corpusgen.engine.batch import Batch
+from corpusgen.engine.settings import RunSettings
+from corpusgen.engine.stage import Stage, check_columns
+from corpusgen.engine.tally import Tally, check_failure_limit
+from corpusgen.errors import StageError
+from corpusgen.store import PassStore, Plan, Totals, Unit
+from corpusgen.store.records import content_hash
+from corpusgen.store.status import PassStatus
+
+REJECTS = "rejects"
+_HOST = socket.gethostname()
+
+
+@dataclass(frozen=True)
+class Pass:
+    """`slices` are the inputs of the units, one sequence of records each.
+
+    The first of `tables` takes the rows that leave the last stage. A table named `rejects`, if there is one, takes
+    the rejected rows; without it they are only counted.
+    """
+
+    name: str
+    stages: Sequence[Stage]
+    slices: Sequence[Sequence[Mapping[str, Any]]]
+    tables: Mapping[str, pa.Schema]
+
+    def plan(self) -> Plan:
+        """The plan; StageError if the stages do not fit together."""
+        names = [stage.name for stage in self.stages]
+        if len(set(names)) != len(names):
+            raise StageError(f"pass {self.name!r}: two stages have the same name ({', '.join(names)})")
+        if self.slices:
+            problem = check_columns(self.stages, set(self.slices[0][0]))
+            if problem:
+                raise StageError(f"pass {self.name!r}: {problem}")
+        fingerprint = content_hash({"pass": self.name, "stages": [stage.identity() for stage in self.stages]})
+        return Plan.of(fingerprint, self.slices, self.tables)
+
+
+def first_batch(records: Sequence[Mapping[str, Any]]) -> Batch:
+    """The records of a unit as the rows that its first stage gets."""
+    return Batch(pa.Table.from_pylist([dict(record) for record in records]))
+
+
+@dataclass(frozen=True)
+class Sink:
+    """Where a finished batch goes. It pickles: the workers of the last stage have their own."""
+
+    store: PassStore
+    tables: Mapping[str, pa.Schema]
+
+    def commit(self, unit: str, attempt: str, batch: Batch) -> bool:
+        """Write and commit; False if somebody else had committed this unit."""
+        main = next(iter(self.tables))
+        tables = {main: batch.rows, REJECTS: batch.rejects}
+        return self.store.commit(
+            unit,
+            attempt,
+            {
+                name: self._conform(name, table)
+                for name, table in tables.items()
+                if name in self.tables and table is not None
+            },
+            batch.quarantined,
+            list(batch.stages.values()),
+            worker=f"{_HOST}:{os.getpid()}",
+            now=time.time(),
+        )
+
+    def _conform(self, name: str, table: pa.Table) -> pa.Table:
+        schema = self.tables[name]
+        try:
+            return table.select(schema.names).cast(schema)
+        except (KeyError, pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise StageError(f"the rows for table {name!r} do not have its columns: {error}") from error
+
+
+class Executor(Protocol):
+    """Does and commits units, and keeps the tally."""
+
+    def run(self, pass_: Pass, store: PassStore, units: Sequence[Unit], tally: Tally) -> None:
+        """Return when all units are committed; raise a CorpusgenError otherwise."""
+
+
+def run_pass(pass_: Pass, store: PassStore, executor: Executor, settings: RunSettings) -> Totals:
+    """Do what is left of a pass and return what all of it adds up to."""
+    plan = pass_.plan()
+    store.ensure_plan(plan)
+    done = store.committed()
+    units = [unit for unit in plan.units if unit.id not in done]
+    if units:
+        executor.run(pass_, store, units, Tally.of(pass_.name, pass_.stages, len(plan.units), len(done)))
+    totals = PassStatus(store).refresh()
+    check_failure_limit(list(totals.stages.values()), settings.failure_limit)
+    return totals

@@ -1,0 +1,187 @@
+"""The workers of one stage on Ray, and the tasks that wait for them."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import ray
+
+from corpusgen.engine.passes import Sink
+from corpusgen.engine.stage import Resources, Stage
+from corpusgen.engine.worker import Report, StageWorker
+from corpusgen.store import StageCount, Unit
+
+# A worker is given its next task while it works on one, so that it never waits for the driver.
+_TASKS_PER_WORKER = 2
+
+
+@dataclass(eq=False)
+class Job:
+    """Units on their way through the stages: one, or a convoy of several where each takes next to no time."""
+
+    units: Sequence[Unit]
+    attempt: int = 0
+    stage: int = 0
+    inputs: list[ray.ObjectRef] = field(default_factory=list)
+    rows: int = 0
+    nbytes: int = 0
+    outstanding: int = 0
+    outputs: list[tuple[int, ray.ObjectRef, Report]] = field(default_factory=list)
+    counts: list[Sequence[StageCount]] = field(default_factory=list)
+    kills: dict[int, int] = field(default_factory=dict)
+    """How often the unit's worker died, by stage."""
+    setbacks: int = 0
+    """How often it was held up by the store or lost its intermediate rows."""
+
+    @property
+    def name(self) -> str:
+        """For messages."""
+        return f"unit {self.units[0].id}"
+
+
+@dataclass
+class Task:
+    """A call to a worker: a whole job at its stage, or some of its rows."""
+
+    job: Job
+    attempt: int
+    process: bool = True
+    commit: bool = False
+    rows: tuple[int, int] | None = None
+    deadly: str | None = None
+    kills: int = 0
+    queued_at: float = 0.0
+
+    @property
+    def start(self) -> int:
+        """Where its rows begin."""
+        return self.rows[0] if self.rows else 0
+
+
+@dataclass(eq=False)
+class Worker:
+    """The driver's view of an actor."""
+
+    handle: Any
+    number: int
+    node: str | None = None
+    """Set once Ray has found it a place."""
+    ready: bool = False
+    """Set once its stage has loaded what it needs."""
+    tasks: deque[Task] = field(default_factory=deque)
+    """Sent and not answered, in the order in which it does them."""
+    idle_since: float = field(default_factory=time.monotonic)
+
+
+class Pool:
+    """Grows when tasks wait, shrinks when workers do."""
+
+    def __init__(self, stage: Stage, resources: Resources, max_workers: int, sink: Sink | None) -> None:
+        self.stage = stage
+        self.resources = resources
+        self.max_workers = max(max_workers, resources.min_workers, 1)
+        self.queue: deque[Task] = deque()
+        self.workers: list[Worker] = []
+        self.failed_starts = 0
+        self.units = 0
+        self.seconds = 0.0
+        self._sink = sink
+        self._numbers = itertools.count()
+        self._actor = ray.remote(StageWorker).options(
+            num_cpus=resources.cpus,
+            num_gpus=resources.gpus or None,
+            memory=resources.memory or None,
+            max_restarts=0,  # the driver replaces workers itself: it must know which task killed which
+            name=None,
+        )
+
+    # ------------------------------------------------------------- scheduling
+
+    @property
+    def ready_workers(self) -> int:
+        """How many workers can take tasks."""
+        return sum(worker.ready for worker in self.workers)
+
+    @property
+    def placed_workers(self) -> int:
+        """How many workers have a place in the cluster."""
+        return sum(worker.node is not None for worker in self.workers)
+
+    @property
+    def running(self) -> int:
+        """How many tasks are with workers."""
+        return sum(len(worker.tasks) for worker in self.workers)
+
+    @property
+    def busy(self) -> bool:
+        """Whether anything waits or runs here."""
+        return bool(self.queue) or any(worker.tasks for worker in self.workers)
+
+    @property
+    def seconds_per_unit(self) -> float | None:
+        """How long a worker takes for a unit; None before any was done."""
+        return self.seconds / self.units if self.units else None
+
+    @property
+    def queue_age(self) -> float:
+        """How long the oldest task has waited."""
+        return time.monotonic() - self.queue[0].queued_at if self.queue else 0.0
+
+    def push(self, task: Task, front: bool = False) -> None:
+        """Queue a task."""
+        task.queued_at = time.monotonic()
+        if front:
+            self.queue.appendleft(task)
+        else:
+            self.queue.append(task)
+
+    def pop(self) -> Task | None:
+        """The next task, without those of jobs that were begun anew."""
+        while self.queue:
+            task = self.queue.popleft()
+            if task.attempt == task.job.attempt:
+                return task
+        return None
+
+    def free_worker(self) -> Worker | None:
+        """The worker with the least to do, if it can take another task."""
+        ready = [worker for worker in self.workers if worker.ready]
+        least = min(ready, key=lambda worker: len(worker.tasks), default=None)
+        return least if least and len(least.tasks) < _TASKS_PER_WORKER else None
+
+    # ---------------------------------------------------------------- scaling
+
+    def wanted_workers(self, scale_up_seconds: float) -> int:
+        """How many workers the tasks that wait call for: all at once, so that an autoscaler sees the whole demand."""
+        have = len(self.workers)
+        if not self.queue or (have and self.queue_age < scale_up_seconds):
+            return have
+        return max(have, min(self.max_workers, math.ceil((len(self.queue) + self.running) / _TASKS_PER_WORKER)))
+
+    def start_worker(self) -> Worker:
+        """Ask Ray for one more; it is ready when its `setup` has returned."""
+        worker = Worker(self._actor.remote(self.stage, self._sink), next(self._numbers))
+        self.workers.append(worker)
+        return worker
+
+    def idle_workers(self, seconds: float) -> list[Worker]:
+        """Those that have had nothing to do for so long, and those that still wait for a place in vain."""
+        if self.queue:
+            return []
+        now = time.monotonic()
+        return [
+            worker
+            for worker in self.workers
+            if not worker.tasks and (worker.ready or not worker.node) and now - worker.idle_since > seconds
+        ]
+
+    def remove(self, worker: Worker) -> None:
+        """Give a worker back; no matter if it is dead."""
+        self.workers.remove(worker)
+        ray.kill(worker.handle)

@@ -1,0 +1,112 @@
+"""Progress in the terminal: a live table, or now and then a line where there is no terminal."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Protocol
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from corpusgen.engine.tally import Tally
+
+_LIVE_SECONDS = 0.5
+_LINE_SECONDS = 15.0
+
+
+class Progress(Protocol):
+    """Shows a tally; called often, draws when it sees fit."""
+
+    def update(self, tally: Tally, final: bool = False) -> None:
+        """Perhaps draw."""
+
+
+class Silent:
+    """For tests and libraries."""
+
+    def update(self, tally: Tally, final: bool = False) -> None:
+        """Draw nothing."""
+
+
+def terminal_progress() -> Progress:
+    """What fits standard error."""
+    return LiveTable() if sys.stderr.isatty() else Lines()
+
+
+class Lines:
+    """One plain line every few seconds and one at the end: for logs."""
+
+    def __init__(self) -> None:
+        self._drawn = time.monotonic()
+
+    def update(self, tally: Tally, final: bool = False) -> None:
+        """Write a line if it is time."""
+        if not final and time.monotonic() - self._drawn < _LINE_SECONDS:
+            return
+        self._drawn = time.monotonic()
+        stages = "; ".join(
+            f"{stage.count.name} {stage.count.rows_out:,} rows"
+            + (f", {rejected:,} rejected" if (rejected := sum(stage.count.rejected.values())) else "")
+            + (f", {stage.count.quarantined:,} quarantined" if stage.count.quarantined else "")
+            for stage in tally.stages
+        )
+        sys.stderr.write(f"{headline(tally)} | {stages}\n")
+        sys.stderr.flush()
+
+
+class LiveTable:
+    """A table that redraws itself."""
+
+    def __init__(self) -> None:
+        self._live = Live(console=Console(stderr=True), auto_refresh=False, transient=False)
+        self._drawn = 0.0
+
+    def update(self, tally: Tally, final: bool = False) -> None:
+        """Redraw if it is time."""
+        if not final and time.monotonic() - self._drawn < _LIVE_SECONDS:
+            return
+        if not self._live.is_started:
+            self._live.start()
+        self._drawn = time.monotonic()
+        self._live.update(_table(tally), refresh=True)
+        if final:
+            self._live.stop()
+
+
+def headline(tally: Tally) -> str:
+    """One line on the whole pass."""
+    done = tally.already_done + tally.units_done
+    text = f"{tally.pass_name}: {done:,}/{tally.total_units:,} units, {_duration(tally.seconds)}"
+    if tally.eta_seconds and done < tally.total_units:
+        text += f", {_duration(tally.eta_seconds)} to go"
+    if tally.retries:
+        text += f", {tally.retries:,} retries"
+    return text
+
+
+def _table(tally: Tally) -> Table:
+    table = Table(title=headline(tally), title_justify="left", title_style="bold", box=None, padding=(0, 2, 0, 0))
+    table.add_column("stage")
+    for column in ("rows in", "rows out", "rows/s", "rejected", "quarantined", "workers", "waiting"):
+        table.add_column(column, justify="right")
+    for stage in tally.stages:
+        count = stage.count
+        table.add_row(
+            count.name,
+            f"{count.rows_in:,}",
+            f"{count.rows_out:,}",
+            f"{count.rows_in / max(tally.seconds, 1e-9):,.0f}",
+            f"{sum(count.rejected.values()):,}",
+            f"[red]{count.quarantined:,}[/red]" if count.quarantined else "0",
+            str(stage.workers),
+            f"{stage.queued} ({stage.queue_age:.0f} s)" if stage.queued else "0",
+        )
+    return table
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"

@@ -1,0 +1,90 @@
+"""A stage: one step of a pass, with the workers it needs. It knows nothing of Ray or of the store."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What one worker of a stage asks for, and how many workers there may be.
+
+    `max_workers` None means as many as the cluster has room for when the pass starts.
+    """
+
+    cpus: float = 1.0
+    gpus: float = 0.0
+    memory: int = 0
+    min_workers: int = 1
+    max_workers: int | None = None
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a stage made of a table of rows.
+
+    `rejects` are rows that end here on purpose, with a column `reason`; they are counted by it and, in a pass that
+    has a table `rejects`, kept. `quarantined` are pieces of input that could not be used at all: dictionaries with
+    at least `error`, and whatever tells where they are.
+    """
+
+    rows: pa.Table
+    rejects: pa.Table | None = None
+    quarantined: Sequence[Mapping[str, Any]] = ()
+
+
+@dataclass
+class Stage:
+    """Base of all stages. Subclasses are dataclasses whose fields are the settings that determine the content.
+
+    `process` must treat rows independently: the same row in other company gives the same result. On that rest
+    the isolation of bad rows and the equality of all executors.
+    """
+
+    name: ClassVar[str]
+    version: ClassVar[int] = 1
+    """Raise it when the same settings begin to give other rows."""
+    needs: ClassVar[tuple[str, ...]] = ()
+    """Columns that must be there."""
+    adds: ClassVar[tuple[str, ...]] = ()
+    """Columns that are there afterwards; of a stage that `expands`, all of them."""
+    expands: ClassVar[bool] = False
+    """Whether a row may become any number of new rows; else each becomes one row, a reject or a failure."""
+
+    resources: Resources = field(default_factory=Resources, kw_only=True, metadata={"content": False})
+
+    def setup(self) -> None:
+        """Load what the stage needs, once per worker."""
+
+    def process(self, rows: pa.Table) -> Result | pa.Table:
+        """Turn rows into rows; called with at least one."""
+        raise NotImplementedError
+
+    def identity(self) -> dict[str, Any]:
+        """Everything about the stage that determines its result, JSON-able: it becomes part of every unit's id."""
+        settings = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.metadata.get("content", True)}
+        return {"stage": self.name, "version": self.version, **settings}
+
+
+def split_by_reason(rows: pa.Table, reasons: Sequence[str | None]) -> Result:
+    """Keep the rows whose reason is None and reject the others."""
+    column = pa.array(reasons, pa.string())
+    keep = pc.is_null(column)
+    dropped = rows.append_column("reason", column).filter(pc.invert(keep))
+    return Result(rows.filter(keep), dropped)
+
+
+def check_columns(stages: Sequence[Stage], available: set[str]) -> str | None:
+    """The first stage whose columns will not be there, as a message; None if all is well."""
+    for stage in stages:
+        missing = [name for name in stage.needs if name not in available]
+        if missing:
+            return f"stage {stage.name!r} needs {', '.join(missing)}, but gets only {', '.join(sorted(available))}"
+        available = set(stage.adds) if stage.expands else available | set(stage.adds)
+    return None

@@ -1,0 +1,80 @@
+"""What a run has done so far: the numbers behind the progress display, the failure limit and the summary."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from corpusgen.engine.stage import Stage
+from corpusgen.errors import FailureLimitError
+from corpusgen.store import StageCount
+
+_EVIDENCE = 20  # quarantined records before a run is stopped half-way: a few early failures prove nothing
+
+
+@dataclass
+class StageTally:
+    """One stage: what went through it, and its state at this moment."""
+
+    count: StageCount
+    retries: int = 0
+    workers: int = 0
+    queued: int = 0
+    queue_age: float = 0.0
+
+
+@dataclass
+class Tally:
+    """One run of one pass."""
+
+    pass_name: str
+    total_units: int
+    already_done: int
+    stages: list[StageTally]
+    units_done: int = 0
+    lost_races: int = 0
+    units_in_flight: int = 0
+    bytes_in_flight: int = 0
+    started: float = field(default_factory=time.monotonic)
+
+    @classmethod
+    def of(cls, pass_name: str, stages: Sequence[Stage], total_units: int, already_done: int) -> Tally:
+        """Nothing done yet."""
+        counts = [StageTally(StageCount(stage.name, expands=stage.expands)) for stage in stages]
+        return cls(pass_name, total_units, already_done, counts)
+
+    def add(self, stage: int, counts: Sequence[StageCount]) -> None:
+        """A stage went through some units."""
+        self.stages[stage].count = sum(counts, self.stages[stage].count)
+
+    @property
+    def retries(self) -> int:
+        """How many tasks were run again after a failure."""
+        return sum(stage.retries for stage in self.stages)
+
+    @property
+    def seconds(self) -> float:
+        """How long the run has taken."""
+        return time.monotonic() - self.started
+
+    @property
+    def eta_seconds(self) -> float | None:
+        """How long the rest will take at the rate of this run; None before anything is done."""
+        left = self.total_units - self.already_done - self.units_done
+        return self.seconds / self.units_done * left if self.units_done else None
+
+    def check_failures(self, limit: float) -> None:
+        """Raise FailureLimitError when there is enough evidence that too much fails."""
+        check_failure_limit([tally.count for tally in self.stages], limit, _EVIDENCE)
+
+
+def check_failure_limit(counts: Sequence[StageCount], limit: float, evidence: int = 1) -> None:
+    """Raise FailureLimitError if a stage quarantined more than this share of its records, and at least `evidence`."""
+    for count in counts:
+        if count.quarantined >= max(1, evidence) and count.quarantined > limit * count.seen:
+            raise FailureLimitError(
+                f"stage {count.name!r} failed on {count.quarantined:,} of {count.seen:,} records, more than "
+                f"the limit of {limit:.2%}; `corpusgen status` shows where they are quarantined. "
+                "Mend the cause, or allow more with --set run.failure_limit=…"
+            )

@@ -1,0 +1,41 @@
+"""Errors a user can act on.
+
+The command line prints the message of a `CorpusgenError` and nothing else, then exits with its `exit_code`;
+any other exception is a bug of ours and keeps its traceback.
+"""
+
+
+class CorpusgenError(Exception):
+    """Something the user can put right; the message says what and how."""
+
+    exit_code = 1
+
+
+class ConfigError(CorpusgenError):
+    """The settings are wrong: unknown key, wrong type, missing file."""
+
+    exit_code = 2
+
+
+class StoreError(CorpusgenError):
+    """The store refuses or cannot do what was asked; trying again will not help."""
+
+
+class StoreUnavailableError(StoreError):
+    """The store could not be reached; the same call may succeed later."""
+
+
+class StageError(CorpusgenError):
+    """A stage cannot work at all (its model does not load, a column is missing): the run must stop."""
+
+
+class FailureLimitError(CorpusgenError):
+    """Too many records ended in quarantine."""
+
+
+class InterruptedRunError(CorpusgenError):
+    """The user or the scheduler asked the run to stop."""
+
+    def __init__(self, message: str, signal_number: int) -> None:
+        super().__init__(message)
+        self.exit_code = 128 + signal_number

@@ -1,0 +1,1 @@
+"""Readers of raw text, each able to split its input into units without reading it."""

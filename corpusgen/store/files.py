@@ -1,0 +1,214 @@
+"""Where bytes live: the one place that knows about disks and object stores.
+
+Everything above works with a `Files` object and relative paths. Three guarantees carry the whole store:
+
+- `write` is atomic: a reader sees the old bytes, the new bytes or no file, never half of one;
+- `write` is durable: once it has returned, a power cut does not undo it, so what is created later can rely on it;
+- `create` is create-only: of any number of concurrent callers exactly one gets True. A power cut may undo it, but
+  never leaves half a file.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyarrow as pa
+
+from corpusgen.errors import StoreError, StoreUnavailableError
+
+TEMPORARY_PREFIX = ".tmp-"
+
+
+@dataclass(frozen=True)
+class FileInfo:
+    """A stored file: its path below the root, its size, and when it was written (seconds since the epoch)."""
+
+    path: str
+    size: int
+    modified: float
+
+
+class Files(Protocol):
+    """The interface of a place for bytes. Implementations pickle, so that workers can be given one."""
+
+    @property
+    def url(self) -> str:
+        """The root, as the user would write it."""
+
+    def read(self, path: str) -> bytes:
+        """All bytes of a file; FileNotFoundError where there is none."""
+
+    def read_many(self, paths: Iterable[str]) -> Iterator[bytes]:
+        """All bytes of many small files, in this order, as fast as the place allows."""
+
+    def write(self, path: str, data: bytes | pa.Buffer) -> None:
+        """Put a whole file in place atomically, replacing what was there."""
+
+    def create(self, path: str, data: bytes) -> bool:
+        """Put a whole file in place atomically unless one is there; False if one is."""
+
+    def exists(self, path: str) -> bool:
+        """Whether there is such a file."""
+
+    def list(self, folder: str) -> Iterator[FileInfo]:
+        """The finished files directly in a folder, in the order of their names; none if it does not exist."""
+
+    def list_unfinished(self, folder: str) -> Iterator[FileInfo]:
+        """What interrupted writes left behind in a folder."""
+
+    def delete(self, path: str) -> None:
+        """Remove a file, or what `list_unfinished` named; no error if it is gone already."""
+
+    def open(self, path: str) -> pa.NativeFile:
+        """A file for random reads, so that Parquet can fetch only the columns asked for."""
+
+
+def open_files(root: str | os.PathLike[str]) -> Files:
+    """The place that `root` names: `s3://bucket/prefix` or a local folder."""
+    url = os.fspath(root)
+    if url.startswith("s3://"):
+        from corpusgen.store.s3 import S3Files
+
+        return S3Files.from_url(url)
+    if "://" in url:
+        raise StoreError(f"{url}: only local folders and s3:// are supported as a store")
+    return LocalFiles(url)
+
+
+class LocalFiles:
+    """A folder on a disk (or a shared file system with hard links and atomic rename)."""
+
+    def __init__(self, root: str) -> None:
+        self._root = os.path.abspath(os.path.expanduser(root))
+
+    @property
+    def url(self) -> str:
+        """The folder's absolute path."""
+        return self._root
+
+    def _full(self, path: str) -> str:
+        return f"{self._root}/{path}"
+
+    def read(self, path: str) -> bytes:
+        """All bytes of a file."""
+        with open(self._full(path), "rb") as file:
+            return file.read()
+
+    def read_many(self, paths: Iterable[str]) -> Iterator[bytes]:
+        """One after the other: threads would cost more than they save."""
+        return map(self.read, paths)
+
+    def write(self, path: str, data: bytes | pa.Buffer) -> None:
+        """Temporary file, fsync, rename, fsync of the folder."""
+        target = self._full(path)
+        folder = os.path.dirname(target)
+        temporary = self._write_temporary(folder, data)
+        os.replace(temporary, target)
+        _sync_folder(folder)
+
+    def create(self, path: str, data: bytes) -> bool:
+        """Temporary file, fsync, hard link: linking fails if the name is taken, and never shows half a file."""
+        target = self._full(path)
+        temporary = self._write_temporary(os.path.dirname(target), data)
+        try:
+            os.link(temporary, target)
+        except FileExistsError:
+            return False
+        except OSError as error:
+            if error.errno in (errno.EPERM, errno.ENOTSUP, errno.EMLINK):
+                raise StoreError(
+                    f"{self.url}: this file system has no hard links, which the store needs to commit a unit "
+                    "exactly once; put the store on another disk or on S3"
+                ) from error
+            raise
+        finally:
+            os.unlink(temporary)
+        return True
+
+    def _write_temporary(self, folder: str, data: bytes | pa.Buffer) -> str:
+        temporary = f"{folder}/{TEMPORARY_PREFIX}{secrets.token_hex(8)}"
+        try:
+            try:
+                descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+            except FileNotFoundError:
+                os.makedirs(folder, exist_ok=True)
+                descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(descriptor)
+        except OSError as error:
+            with suppress(OSError):
+                os.unlink(temporary)
+            raise _explained(error, folder) from error
+        return temporary
+
+    def exists(self, path: str) -> bool:
+        """Whether there is such a file."""
+        return os.path.isfile(self._full(path))
+
+    def list(self, folder: str) -> Iterator[FileInfo]:
+        """The finished files of a folder, by name."""
+        return (info for info in self._entries(folder) if not _is_temporary(info.path))
+
+    def list_unfinished(self, folder: str) -> Iterator[FileInfo]:
+        """The temporary files of a folder."""
+        return (info for info in self._entries(folder) if _is_temporary(info.path))
+
+    def _entries(self, folder: str) -> Iterator[FileInfo]:
+        try:
+            names = sorted(entry.name for entry in os.scandir(self._full(folder)) if entry.is_file())
+        except FileNotFoundError:
+            return
+        for name in names:
+            path = f"{folder}/{name}"
+            try:
+                status = os.stat(self._full(path))
+            except FileNotFoundError:  # a temporary file that its writer finished meanwhile
+                continue
+            yield FileInfo(path, status.st_size, status.st_mtime)
+
+    def delete(self, path: str) -> None:
+        """Remove a file."""
+        with suppress(FileNotFoundError):
+            os.unlink(self._full(path))
+
+    def open(self, path: str) -> pa.NativeFile:
+        """A memory map: workers on one machine share its pages."""
+        return pa.memory_map(self._full(path))
+
+
+def _is_temporary(path: str) -> bool:
+    return path.rpartition("/")[2].startswith(TEMPORARY_PREFIX)
+
+
+def _sync_folder(folder: str) -> None:
+    """Make a rename or link in this folder survive a power cut."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _explained(error: OSError, folder: str) -> OSError | StoreError:
+    match error.errno:
+        case errno.ENOSPC | errno.EDQUOT:
+            return StoreError(
+                f"no space left for {folder}; free some and run the same command again: "
+                "everything committed so far is kept"
+            )
+        case errno.EACCES | errno.EPERM | errno.EROFS:
+            return StoreError(f"cannot write to {folder}: {error.strerror}")
+        case errno.ENOTDIR | errno.EEXIST:
+            return StoreError(f"cannot write to {folder}: a file of that name is in the way")
+        case errno.EIO | errno.ESTALE | errno.ETIMEDOUT:
+            return StoreUnavailableError(f"{folder} does not answer: {error.strerror}")
+        case _:
+            return error

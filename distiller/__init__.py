@@ -1,0 +1,3 @@
+"""Word models from triples: distil meaning in context out of a frozen masked language model."""
+
+__version__ = "0.1.0"

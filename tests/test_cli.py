@@ -1,0 +1,115 @@
+"""The command line as a user meets it: real processes, exit codes, messages."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from corpusgen.store import CommittedTable
+
+PROJECT = Path(__file__).parents[1]
+
+
+def corpusgen(*arguments, cwd=PROJECT):
+    command = [sys.executable, "-m", "corpusgen.cli", *map(str, arguments)]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=120, check=False)
+
+
+@pytest.fixture
+def config(tmp_path):
+    (tmp_path / "text.txt").write_bytes(
+        b"First line.\n\n" + "Zweite Zeile, größer.\n".encode() * 50 + b"bad \xff\nlast"
+    )
+    path = tmp_path / "build.yaml"
+    path.write_text(
+        f"store: {tmp_path}/store\nsource:\n  paths: ['{tmp_path}/*.txt']\n  unit_bytes: 100\n"
+    )
+    return path
+
+
+def test_build_status_verify_gc(config, tmp_path):
+    built = corpusgen("build", config, "--executor", "local")
+    assert built.returncode == 0, built.stderr
+    assert "harvest: 13 of 13 units, 52 paragraphs" in built.stdout
+    root = tmp_path / "store"
+    texts = CommittedTable(str(root), "harvest", "paragraphs").to_table()["text"].to_pylist()
+    assert texts == ["First line.", *["Zweite Zeile, größer."] * 50, "last"]
+
+    status = corpusgen("status", root)
+    assert "quarantined by read: not UTF-8" in status.stdout
+    assert json.loads(corpusgen("status", root, "--json").stdout)["harvest"]["quarantined"] == 1
+
+    assert corpusgen("verify", root).stdout.endswith("ok\n")
+    assert "removed 0 files" in corpusgen("gc", root).stdout
+
+    again = corpusgen("build", config, "--executor", "local")
+    assert again.returncode == 0
+    refused = corpusgen("build", config, "--executor", "local", "--set", "seed=1")
+    assert refused.returncode == 1
+    assert "settings.seed: 0 in the store, 1 now" in refused.stderr
+
+
+def test_the_default_executor_starts_ray_and_leaves_the_same_store(config, tmp_path):
+    assert corpusgen("build", config, "--executor", "local").returncode == 0
+    built = corpusgen("build", config, "--set", f"store={tmp_path}/ray")
+    assert built.returncode == 0, built.stderr
+    names = [sorted(p.name for p in (tmp_path / root / "harvest/parts").iterdir()) for root in ("store", "ray")]
+    assert names[0] == names[1]
+
+
+def test_a_damaged_store_is_found_named_and_repaired(config, tmp_path):
+    corpusgen("build", config, "--executor", "local")
+    part = sorted((tmp_path / "store/harvest/parts").iterdir())[0]
+    data = bytearray(part.read_bytes())
+    data[len(data) // 2] ^= 1
+    part.write_bytes(data)
+    verified = corpusgen("verify", tmp_path / "store")
+    assert verified.returncode == 1
+    assert f"{part.name} is corrupt" in verified.stdout
+    repaired = corpusgen("verify", tmp_path / "store", "--repair")
+    assert "removed the commits of 1 damaged units" in repaired.stdout
+    assert corpusgen("build", config, "--executor", "local").returncode == 0
+    assert corpusgen("verify", tmp_path / "store").returncode == 0
+
+
+def test_input_that_changed_since_the_plan_is_refused(config, tmp_path):
+    corpusgen("build", config, "--executor", "local")
+    (tmp_path / "text.txt").write_text("something else\n")
+    refused = corpusgen("build", config, "--executor", "local")
+    assert refused.returncode == 1
+    assert "was planned for other input" in refused.stderr
+    assert "text.txt" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["build", "missing.yaml"], 2, "no such file"),
+        (["build", "configs/quickstart.yaml", "--set", "stor=x"], 2, "stor: unknown key; did you mean 'store'?"),
+        (["build", "configs/quickstart.yaml", "--until", "nowhere"], 1, "there is no such pass"),
+        (
+            ["build", "configs/quickstart.yaml", "--set", "source.paths=[nothing.txt]", "--set", "store={tmp}"],
+            2,
+            "nothing.txt: no such file",
+        ),
+        (["status", "no/such/store"], 1, "there is no corpus here"),
+        (["verify", "no/such/store"], 1, "there is no corpus here"),
+        (["status", "ftp://x/y"], 1, "only local folders and s3:// are supported"),
+        (["build", "configs/quickstart.yaml", "--address", "127.0.0.1:1", "--set", "store={tmp}"], 1, "cannot connect"),
+    ],
+)
+def test_a_mistake_is_one_message_without_a_traceback(tmp_path, arguments, code, message):
+    result = corpusgen(*(argument.format(tmp=tmp_path / "store") for argument in arguments))
+    assert result.returncode == code
+    assert message in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_show_config_prints_all_settings_and_touches_nothing(config, tmp_path):
+    shown = corpusgen("build", config, "--show-config", "--set", "seed=5")
+    assert shown.returncode == 0
+    assert "seed: 5" in shown.stdout
+    assert "max_bytes_in_flight" in shown.stdout
+    assert not (tmp_path / "store").exists()
