@@ -124,7 +124,10 @@ def status(
 def verify(
     root: Root,
     repair: Annotated[
-        bool, typer.Option("--repair", help="Remove damaged commits, so that the next build does their units again.")
+        bool,
+        typer.Option(
+            "--repair", help="Remove damaged commits, so that a build does their units again; only while none runs."
+        ),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -141,16 +144,17 @@ def verify(
     if not checks:
         raise CorpusgenError(f"{root}: no pass has been started")
     if as_json:
-        report = {c.name: {**_as_dict(c.totals), "ok": c.ok, "problems": c.problems} for c in checks}
+        report = {
+            c.name: {**_as_dict(c.totals), "ok": c.ok, "missing": c.missing, "problems": c.problems} for c in checks
+        }
         _print(json.dumps(report))
     else:
         for check in checks:
             _print("\n".join(_summary(check.name, check.totals)))
             for problem in check.problems:
                 _print(f"    PROBLEM {problem}")
-            missing = check.totals.units - check.totals.committed - len(check.damaged)
-            if missing > 0:
-                _print(f"    PROBLEM {missing:,} units are not committed; build again to do them")
+            if check.missing:
+                _print(f"    PROBLEM {check.missing:,} units are not committed; build again to do them")
         _print("ok" if all(check.ok for check in checks) else "NOT ok")
     if repair and (count := repair_store(store, checks)):
         _print(f"removed the commits of {count:,} damaged units; build again to do them")

@@ -6,8 +6,12 @@ import secrets
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 
 from tests.s3_server import S3Server, find_weed
+
+settings.register_profile("machines differ", deadline=None)
+settings.load_profile("machines differ")
 
 
 @pytest.fixture(scope="session")

@@ -23,9 +23,7 @@ def config(tmp_path):
         b"First line.\n\n" + "Zweite Zeile, größer.\n".encode() * 50 + b"bad \xff\nlast"
     )
     path = tmp_path / "build.yaml"
-    path.write_text(
-        f"store: {tmp_path}/store\nsource:\n  paths: ['{tmp_path}/*.txt']\n  unit_bytes: 100\n"
-    )
+    path.write_text(f"store: {tmp_path}/store\nsource:\n  paths: ['{tmp_path}/*.txt']\n  unit_bytes: 100\n")
     return path
 
 

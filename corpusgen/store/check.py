@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from corpusgen.errors import StoreError
+from corpusgen.store.files import FileInfo
 from corpusgen.store.records import Commit, Part, Plan, Totals
 from corpusgen.store.store import PassStore, Store
 
@@ -19,38 +20,45 @@ _UNFINISHED_AFTER = 24 * 3600.0  # no single write of a part takes a day
 
 @dataclass
 class PassCheck:
-    """What `verify` found in one pass. `damaged` are the committed units with something wrong."""
+    """What `verify` found in one pass. `damaged` are the units whose commits must go for the store to be sound."""
 
     name: str
     totals: Totals
+    missing: int = 0
     problems: list[str] = field(default_factory=list)
     damaged: list[str] = field(default_factory=list)
 
     @property
     def ok(self) -> bool:
         """Complete and sound."""
-        return self.totals.complete and not self.problems
+        return not self.missing and not self.problems
 
 
 def verify(store: Store) -> Iterator[PassCheck]:
     """Check every pass: each unit of the plan committed once, each part there with its hash, the counts closed."""
     for pass_store in store.passes():
-        yield _verify_pass(pass_store)
+        try:
+            plan = pass_store.plan()
+        except StoreError as error:
+            yield PassCheck(pass_store.name, Totals(0), problems=[str(error)])
+        else:
+            yield _verify_pass(pass_store, plan)
 
 
-def _verify_pass(store: PassStore) -> PassCheck:
-    plan = store.plan()
-    planned = [unit.id for unit in plan.units]
+def _verify_pass(store: PassStore, plan: Plan) -> PassCheck:
     done = store.committed()
-    check = PassCheck(store.name, Totals(len(planned), rows=dict.fromkeys(plan.tables, 0)))
-    check.problems += [f"commit of a unit that is not in the plan: {unit}" for unit in sorted(done - set(planned))]
-    if len(set(planned)) != len(planned):
-        check.problems.append("the plan names a unit twice")
+    strangers = sorted(done - {unit.id for unit in plan.units})
+    committed = [unit.id for unit in plan.units if unit.id in done]
+    check = PassCheck(
+        store.name,
+        Totals(len(plan.units), rows=dict.fromkeys(plan.tables, 0)),
+        missing=len(plan.units) - len(committed),
+        problems=[f"commit of a unit that is not in the plan: {unit}" for unit in strangers],
+        damaged=strangers,
+    )
     with ThreadPoolExecutor(_HASHERS) as pool:
-        committed = [unit for unit in planned if unit in done]
-        for unit, (commit, problems) in zip(
-            committed, pool.map(lambda unit: _check_unit(store, plan, unit), committed), strict=True
-        ):
+        results = pool.map(lambda unit: _check_unit(store, plan, unit), committed)
+        for unit, (commit, problems) in zip(committed, results, strict=True):
             if problems:
                 check.damaged.append(unit)
                 check.problems += problems
@@ -102,7 +110,10 @@ def _check_counts(plan: Plan, commit: Commit) -> Iterator[str]:
 
 
 def repair(store: Store, checks: list[PassCheck]) -> int:
-    """Remove the commits that `verify` found damaged, so that the next build does their units again."""
+    """Remove the commits that `verify` found damaged, so that the next build does their units again.
+
+    Only while no build runs: an attempt that had already lost against a commit must not find it gone.
+    """
     for check in checks:
         for unit in check.damaged:
             store.files.delete(f"{check.name}/commits/{unit}.json")
@@ -115,32 +126,35 @@ def gc(store: Store, dry_run: bool = False) -> tuple[int, int]:
     Safe while builds run. A part of a unit that is not committed yet is left alone: an attempt may be about to
     commit it. Once the unit is committed no other part of it can ever become real.
     """
-    files = bytes_ = 0
+    garbage = list(_unfinished(store, ""))
     for pass_store in store.passes():
-        for path, size in _garbage(pass_store):
-            files += 1
-            bytes_ += size
-            if not dry_run:
-                store.files.delete(path)
-    return files, bytes_
+        garbage += _lost_parts(pass_store)
+        for folder in ("", "/parts", "/quarantine", "/commits", "/events"):
+            garbage += _unfinished(store, pass_store.name + folder)
+    if not dry_run:
+        for info in garbage:
+            store.files.delete(info.path)
+    return len(garbage), sum(info.size for info in garbage)
 
 
-def _garbage(store: PassStore) -> Iterator[tuple[str, int]]:
-    folders = [f"{store.name}/{folder}" for folder in ("parts", "quarantine", "commits")]
-    # List first, then read the commits: a part seen here whose unit is committed by then was written before.
-    listed = [info for folder in folders[:2] for info in store.files.list(folder)]
+def _unfinished(store: Store, folder: str) -> Iterator[FileInfo]:
+    for info in store.files.list_unfinished(folder):
+        if time.time() - info.modified > _UNFINISHED_AFTER:
+            yield info
+
+
+def _lost_parts(store: PassStore) -> Iterator[FileInfo]:
+    # List first, then read the commits: the other way round, a part written and committed in between would be lost.
+    parts = list(store.files.list(f"{store.name}/parts"))  # <unit>-<table>-<hash>.parquet
+    quarantines = list(store.files.list(f"{store.name}/quarantine"))  # <unit>-<hash>.jsonl
+    committed = store.committed()
     named: set[str] = set()
-    committed: set[str] = set()
-    for commit in store.commits():
-        committed.add(commit.unit)
+    for commit in store.commits(sorted(committed)):
         named.update(part.path for part in commit.parts.values())
         if commit.quarantine:
             named.add(commit.quarantine.path)
-    for info in listed:
-        unit = info.path.rpartition("/")[2].partition("-")[0]
-        if info.path not in named and unit in committed:
-            yield info.path, info.size
-    for folder in (store.name, *folders):
-        for info in store.files.list_unfinished(folder):
-            if time.time() - info.modified > _UNFINISHED_AFTER:
-                yield info.path, info.size
+    for infos, dashes in ((parts, 2), (quarantines, 1)):
+        for info in infos:
+            unit = info.path.rpartition("/")[2].rsplit("-", dashes)[0]
+            if info.path not in named and unit in committed:
+                yield info

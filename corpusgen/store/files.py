@@ -14,7 +14,7 @@ import errno
 import os
 import secrets
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -97,8 +97,11 @@ class LocalFiles:
 
     def read(self, path: str) -> bytes:
         """All bytes of a file."""
-        with open(self._full(path), "rb") as file:
-            return file.read()
+        try:
+            with open(self._full(path), "rb") as file:
+                return file.read()
+        except NotADirectoryError as error:  # the root is a file: whatever it is, it holds no store
+            raise FileNotFoundError(error.filename) from None
 
     def read_many(self, paths: Iterable[str]) -> Iterator[bytes]:
         """One after the other: threads would cost more than they save."""
@@ -108,46 +111,26 @@ class LocalFiles:
         """Temporary file, fsync, rename, fsync of the folder."""
         target = self._full(path)
         folder = os.path.dirname(target)
-        temporary = self._write_temporary(folder, data)
-        os.replace(temporary, target)
-        _sync_folder(folder)
+        with _temporary_file(folder, data) as temporary:
+            os.replace(temporary, target)
+            _sync_folder(folder)
 
     def create(self, path: str, data: bytes) -> bool:
         """Temporary file, fsync, hard link: linking fails if the name is taken, and never shows half a file."""
         target = self._full(path)
-        temporary = self._write_temporary(os.path.dirname(target), data)
-        try:
-            os.link(temporary, target)
-        except FileExistsError:
-            return False
-        except OSError as error:
-            if error.errno in (errno.EPERM, errno.ENOTSUP, errno.EMLINK):
-                raise StoreError(
-                    f"{self.url}: this file system has no hard links, which the store needs to commit a unit "
-                    "exactly once; put the store on another disk or on S3"
-                ) from error
-            raise
-        finally:
-            os.unlink(temporary)
-        return True
-
-    def _write_temporary(self, folder: str, data: bytes | pa.Buffer) -> str:
-        temporary = f"{folder}/{TEMPORARY_PREFIX}{secrets.token_hex(8)}"
-        try:
+        with _temporary_file(os.path.dirname(target), data) as temporary:
             try:
-                descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
-            except FileNotFoundError:
-                os.makedirs(folder, exist_ok=True)
-                descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(descriptor)
-        except OSError as error:
-            with suppress(OSError):
-                os.unlink(temporary)
-            raise _explained(error, folder) from error
-        return temporary
+                os.link(temporary, target)
+            except FileExistsError:
+                return False
+            except OSError as error:
+                if error.errno in (errno.EPERM, errno.ENOTSUP, errno.EMLINK):
+                    raise StoreError(
+                        f"{self.url}: this file system has no hard links, which the store needs to commit a unit "
+                        "exactly once; put the store on another disk or on S3"
+                    ) from error
+                raise
+        return True
 
     def exists(self, path: str) -> bool:
         """Whether there is such a file."""
@@ -164,10 +147,10 @@ class LocalFiles:
     def _entries(self, folder: str) -> Iterator[FileInfo]:
         try:
             names = sorted(entry.name for entry in os.scandir(self._full(folder)) if entry.is_file())
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return
         for name in names:
-            path = f"{folder}/{name}"
+            path = f"{folder}/{name}".lstrip("/")
             try:
                 status = os.stat(self._full(path))
             except FileNotFoundError:  # a temporary file that its writer finished meanwhile
@@ -182,6 +165,39 @@ class LocalFiles:
     def open(self, path: str) -> pa.NativeFile:
         """A memory map: workers on one machine share its pages."""
         return pa.memory_map(self._full(path))
+
+
+@contextmanager
+def _temporary_file(folder: str, data: bytes | pa.Buffer) -> Iterator[str]:
+    """A finished, durable file with a name of its own; gone at the end unless it was renamed."""
+    temporary = f"{folder}/{TEMPORARY_PREFIX}{secrets.token_hex(8)}"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+    try:
+        try:
+            descriptor = os.open(temporary, flags, 0o644)
+        except FileNotFoundError:
+            _make_folder(folder)
+            descriptor = os.open(temporary, flags, 0o644)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(descriptor)
+        yield temporary
+    except OSError as error:
+        raise _explained(error, folder) from error
+    finally:
+        with suppress(OSError):
+            os.unlink(temporary)
+
+
+def _make_folder(folder: str) -> None:
+    """Make a folder that survives a power cut."""
+    if not os.path.isdir(folder):
+        above = os.path.dirname(folder)
+        _make_folder(above)
+        with suppress(FileExistsError):
+            os.mkdir(folder)
+        _sync_folder(above)
 
 
 def _is_temporary(path: str) -> bool:
@@ -206,8 +222,8 @@ def _explained(error: OSError, folder: str) -> OSError | StoreError:
             )
         case errno.EACCES | errno.EPERM | errno.EROFS:
             return StoreError(f"cannot write to {folder}: {error.strerror}")
-        case errno.ENOTDIR | errno.EEXIST:
-            return StoreError(f"cannot write to {folder}: a file of that name is in the way")
+        case errno.ENOTDIR | errno.EEXIST | errno.EISDIR | errno.ENOTEMPTY:
+            return StoreError(f"cannot write to {folder}: a file or folder of that name is in the way")
         case errno.EIO | errno.ESTALE | errno.ETIMEDOUT:
             return StoreUnavailableError(f"{folder} does not answer: {error.strerror}")
         case _:

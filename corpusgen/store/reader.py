@@ -62,20 +62,25 @@ class CommittedTable:
         self, part: Part, columns: Sequence[str] | None = None, batch_size: int = 8192
     ) -> Iterator[pa.RecordBatch]:
         """The rows of one part."""
+        unknown = [name for name in columns or () if name not in self.schema.names]
+        if unknown:
+            raise StoreError(
+                f"table {self.name!r} has no column {', '.join(unknown)}; it has {', '.join(self.schema.names)}"
+            )
         try:
-            source = self._pass.files.open(part.path)
-        except OSError as error:
+            with self._pass.files.open(part.path) as source, pq.ParquetFile(source) as file:
+                yield from file.iter_batches(batch_size, columns=columns)
+        except (OSError, pa.ArrowInvalid) as error:
             raise StoreError(
                 f"{self._pass.files.url}/{part.path} was committed but cannot be read ({error}); "
                 f"`corpusgen verify {self._pass.files.url}` tells what else is wrong"
             ) from error
-        with source, pq.ParquetFile(source) as file:
-            yield from file.iter_batches(batch_size, columns=columns)
 
     def to_table(self, columns: Sequence[str] | None = None) -> pa.Table:
         """Everything in memory: for small tables."""
+        batches = list(self.batches(columns))
         schema = self.schema if columns is None else pa.schema([self.schema.field(name) for name in columns])
-        return pa.Table.from_batches(self.batches(columns), schema)
+        return pa.Table.from_batches(batches, schema)
 
 
 class TripleStore(CommittedTable):

@@ -22,6 +22,14 @@ def content_hash(value: Any) -> str:
     return hashlib.sha256(canonical.encode()).hexdigest()[:20]
 
 
+def to_json(value: Any) -> bytes:
+    """JSON that people can read; with escapes only where the text is not valid Unicode."""
+    try:
+        return json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return json.dumps(value).encode()
+
+
 @dataclass(frozen=True, slots=True)
 class Unit:
     """The slice of work that is done, written and committed as a whole.
@@ -88,7 +96,7 @@ class Commit:
     worker: str = ""
     committed_at: float = 0.0
 
-    def to_json(self) -> bytes:
+    def encode(self) -> bytes:
         """The bytes of the commit's file."""
         fields = {
             **vars(self),
@@ -96,10 +104,10 @@ class Commit:
             "quarantine": self.quarantine and vars(self.quarantine),
             "stages": [vars(stage) for stage in self.stages],
         }
-        return json.dumps(fields, ensure_ascii=False).encode()
+        return to_json(fields)
 
     @classmethod
-    def from_json(cls, data: bytes) -> Commit:
+    def decode(cls, data: bytes) -> Commit:
         """Read it back; ValueError if it is not whole."""
         try:
             fields = json.loads(data)
@@ -112,7 +120,7 @@ class Commit:
                 worker=fields["worker"],
                 committed_at=fields["committed_at"],
             )
-        except (KeyError, TypeError, AttributeError) as error:
+        except (LookupError, TypeError, AttributeError) as error:
             raise ValueError(f"not a commit: {error}") from error
 
 
@@ -157,15 +165,15 @@ class Plan:
     units: Sequence[Unit]
     tables: Mapping[str, pa.Schema]
 
-    def to_json(self) -> bytes:
+    def encode(self) -> bytes:
         """The bytes of `plan.json`: deterministic, so that two drivers can compare theirs."""
         tables = {name: base64.b64encode(schema.serialize()).decode() for name, schema in self.tables.items()}
         units = [{"id": unit.id, "records": list(unit.records)} for unit in self.units]
         plan = {"format": FORMAT, "fingerprint": self.fingerprint, "tables": tables, "units": units}
-        return json.dumps(plan, ensure_ascii=False).encode()
+        return to_json(plan)
 
     @classmethod
-    def from_json(cls, data: bytes) -> Plan:
+    def decode(cls, data: bytes) -> Plan:
         """Read it back."""
         fields = json.loads(data)
         if fields["format"] != FORMAT:

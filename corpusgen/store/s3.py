@@ -44,7 +44,10 @@ _REMEDIES = {
     "NoCredentials": "no credentials found; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile or a role",
     "403": "access denied; check the credentials and the bucket's policy",
 }
-_TRANSIENT = {"InternalError", "SlowDown", "ServiceUnavailable", "RequestTimeout", "500", "502", "503", "504"}
+_TRANSIENT = {
+    *("InternalError", "SlowDown", "ServiceUnavailable", "RequestTimeout", "500", "502", "503", "504"),
+    *("ConditionalRequestConflict", "OperationAborted", "409"),  # two wrote at the same instant: AWS asks to try again
+}
 _READERS = 32
 _MULTIPART = TransferConfig(multipart_threshold=64 << 20, multipart_chunksize=32 << 20)
 
@@ -60,6 +63,7 @@ def _patient(method: Callable[P, R]) -> Callable[P, R]:
             try:
                 result = method(*args, **kwargs)
             except botocore.exceptions.ClientError as error:
+                files.reached = True
                 if _code(error) not in _TRANSIENT:
                     raise StoreError(f"{files.url}: {_REMEDIES.get(_code(error), error)}") from error
                 problem: Exception = error
@@ -101,6 +105,8 @@ class S3Files:
         if not bucket:
             raise StoreError(f"{url}: the bucket's name is missing (s3://bucket/prefix)")
         endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+        if endpoint and not endpoint.startswith(("http://", "https://")):
+            raise StoreError(f"AWS_ENDPOINT_URL={endpoint}: must begin with http:// or https://")
         return cls(bucket, prefix.strip("/"), endpoint)
 
     @property
@@ -149,11 +155,8 @@ class S3Files:
         try:
             self._client.put_object(Bucket=self._bucket, Key=self._key(path), Body=data, IfNoneMatch="*")
         except botocore.exceptions.ClientError as error:
-            match _code(error):
-                case "PreconditionFailed" | "412":
-                    return False
-                case "ConditionalRequestConflict" | "409":  # two at the same instant: AWS asks to try again
-                    return self.create(path, data)
+            if _code(error) in ("PreconditionFailed", "412"):
+                return False
             raise
         return True
 
@@ -175,7 +178,9 @@ class S3Files:
             page = self._page(folder, token)
             for entry in page.get("Contents", []):
                 name = entry["Key"].rpartition("/")[2]
-                yield FileInfo(f"{folder}/{name}", entry["Size"], entry["LastModified"].timestamp())
+                if name:  # else the marker that some servers and consoles leave for an empty folder
+                    path = f"{folder}/{name}".lstrip("/")
+                    yield FileInfo(path, entry["Size"], entry["LastModified"].timestamp())
             if not page.get("IsTruncated"):
                 return
             token = {"ContinuationToken": page["NextContinuationToken"]}
@@ -183,20 +188,22 @@ class S3Files:
     @_patient
     def _page(self, folder: str, token: dict[str, str]) -> dict[str, Any]:
         page: dict[str, Any] = self._client.list_objects_v2(
-            Bucket=self._bucket, Prefix=self._key(folder) + "/", Delimiter="/", **token
+            Bucket=self._bucket, Prefix=self._key(folder).rstrip("/") + "/", Delimiter="/", **token
         )
         return page
 
     def list_unfinished(self, folder: str) -> Iterator[FileInfo]:
         """Multipart uploads that were neither completed nor aborted; they cost money and no listing shows them."""
         for upload in self._uploads(folder):
-            name = upload["Key"].rpartition("/")[2]
-            yield FileInfo(f"{folder}/{name}?uploadId={upload['UploadId']}", 0, upload["Initiated"].timestamp())
+            above, _, name = upload["Key"].rpartition("/")
+            if above == self._key(folder).rstrip("/"):
+                path = f"{folder}/{name}?uploadId={upload['UploadId']}".lstrip("/")
+                yield FileInfo(path, 0, upload["Initiated"].timestamp())
 
     @_patient
     def _uploads(self, folder: str) -> Sequence[dict[str, Any]]:
         pages = self._client.get_paginator("list_multipart_uploads").paginate(
-            Bucket=self._bucket, Prefix=self._key(folder) + "/"
+            Bucket=self._bucket, Prefix=self._key(folder).rstrip("/") + "/"
         )
         return [upload for page in pages for upload in page.get("Uploads", [])]
 
@@ -204,14 +211,20 @@ class S3Files:
     def delete(self, path: str) -> None:
         """Remove an object, or abort an unfinished upload."""
         path, _, upload = path.partition("?uploadId=")
-        if upload:
-            self._client.abort_multipart_upload(Bucket=self._bucket, Key=self._key(path), UploadId=upload)
-        else:
+        if not upload:
             self._client.delete_object(Bucket=self._bucket, Key=self._key(path))
+            return
+        try:
+            self._client.abort_multipart_upload(Bucket=self._bucket, Key=self._key(path), UploadId=upload)
+        except botocore.exceptions.ClientError as error:
+            if _code(error) != "NoSuchUpload":
+                raise
 
     @_patient
     def open(self, path: str) -> pa.NativeFile:
         """An object for random reads through pyarrow's own S3 client, with the credentials that boto3 found."""
+        if not self.exists(path):  # boto3 knocks first: what it says of a closed door is of more use than pyarrow's
+            raise FileNotFoundError(f"{self.url}/{path}")
         return self._arrow.open_input_file(f"{self._bucket}/{self._key(path)}")
 
     @property

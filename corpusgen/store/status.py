@@ -20,7 +20,7 @@ class PassStatus:
         """Add the commits that are new."""
         done = self._store.committed()
         new = [unit.id for unit in self._plan.units if unit.id in done and unit.id not in self._seen]
-        for commit in self._store.commits(new):
+        for commit in list(self._store.commits(new)):  # all or none: a refresh that fails can be tried again
             self.totals.add(commit)
         self._seen.update(new)
         return self.totals

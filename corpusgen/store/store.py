@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 
 from corpusgen.errors import StoreError
 from corpusgen.store.files import Files, open_files
-from corpusgen.store.records import FORMAT, Commit, Part, Plan, StageCount, content_hash
+from corpusgen.store.records import FORMAT, Commit, Part, Plan, StageCount, content_hash, to_json
 
 
 class PassStore:
@@ -40,22 +40,29 @@ class PassStore:
 
     # ------------------------------------------------------------------ plan
 
-    def has_plan(self) -> bool:
-        """Whether this pass was ever started."""
-        return self.files.exists(self._path("plan.json"))
+    def started(self) -> bool:
+        """Whether this pass was ever begun."""
+        return self.files.exists(self._path("plan.json")) or bool(self.committed())
 
     def plan(self) -> Plan:
         """The plan; StoreError if there is none yet."""
         try:
-            return Plan.from_json(self.files.read(self._path("plan.json")))
+            return Plan.decode(self.files.read(self._path("plan.json")))
         except FileNotFoundError:
+            if self.committed():
+                raise StoreError(
+                    f"{self.files.url}/{self._path('plan.json')} is missing, though units were committed; "
+                    "build again with the same settings to write it anew"
+                ) from None
             raise StoreError(f"{self.files.url}: the pass {self.name!r} has not been started") from None
-        except (ValueError, KeyError) as error:
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
             raise StoreError(f"{self.files.url}/{self._path('plan.json')} is damaged: {error}") from error
 
     def ensure_plan(self, plan: Plan) -> None:
         """Write the plan, or see that the one that is there is the same."""
-        data = plan.to_json()
+        if len({unit.id for unit in plan.units}) != len(plan.units):
+            raise StoreError(f"the plan of the pass {self.name!r} names a unit twice")
+        data = plan.encode()
         if self.files.create(self._path("plan.json"), data):
             return
         stored = self.files.read(self._path("plan.json"))
@@ -85,7 +92,7 @@ class PassStore:
 
     def _parse_commit(self, unit: str, data: bytes) -> Commit:
         try:
-            return Commit.from_json(data)
+            return Commit.decode(data)
         except ValueError as error:
             raise StoreError(
                 f"{self.files.url}/{self._commit_path(unit)} is damaged ({error}); "
@@ -114,7 +121,7 @@ class PassStore:
         parts = {name: self._write_table(unit, name, table) for name, table in tables.items() if table.num_rows}
         quarantine = self._write_quarantine(unit, quarantined) if quarantined else None
         commit = Commit(unit, attempt, parts, quarantine, stages, worker, now)
-        if self.files.create(self._commit_path(unit), commit.to_json()):
+        if self.files.create(self._commit_path(unit), commit.encode()):
             return True
         # The answer to our own first try may have been lost on the way, and a retry then finds our own commit.
         return self.read_commit(unit).attempt == attempt
@@ -126,8 +133,8 @@ class PassStore:
         return self._write_part("parts", f"{unit}-{name}", "parquet", sink.getvalue(), table.num_rows)
 
     def _write_quarantine(self, unit: str, records: Sequence[Mapping[str, Any]]) -> Part:
-        lines = "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
-        return self._write_part("quarantine", unit, "jsonl", pa.py_buffer(lines.encode()), len(records))
+        lines = b"".join(to_json(record) + b"\n" for record in records)
+        return self._write_part("quarantine", unit, "jsonl", pa.py_buffer(lines), len(records))
 
     def _write_part(self, folder: str, stem: str, suffix: str, data: pa.Buffer, rows: int) -> Part:
         digest = hashlib.sha256(data).hexdigest()
@@ -197,7 +204,7 @@ class Store:
     def passes(self) -> list[PassStore]:
         """The passes that were started, in the order in which they build on each other."""
         names: list[str] = self.corpus().get("passes", [])
-        return [store for name in names if (store := self.pass_store(name)).has_plan()]
+        return [store for name in names if (store := self.pass_store(name)).started()]
 
 
 def _differences(old: Any, new: Any, path: str = "") -> Iterator[tuple[str, str, str]]:
@@ -211,8 +218,12 @@ def _differences(old: Any, new: Any, path: str = "") -> Iterator[tuple[str, str,
 def _plan_difference(old: Plan, new: Plan) -> str:
     if old.fingerprint != new.fingerprint:
         return "its stages or their settings have changed"
+    if old.tables != new.tables:
+        return "the columns of its tables have changed"
     before = {content_hash(list(unit.records)): unit for unit in old.units}
     for unit in new.units:
         if content_hash(list(unit.records)) not in before:
             return f"new or changed: {json.dumps(unit.records[0], ensure_ascii=False)}"
+    if len(old.units) == len(new.units):
+        return "its units come in another order"
     return f"it had {len(old.units):,} units, now there are {len(new.units):,}"
