@@ -59,6 +59,11 @@ class Task:
     queued_at: float = 0.0
 
     @property
+    def alone(self) -> bool:
+        """Whether its worker must have nothing else to do: if it dies, it must be certain of what."""
+        return self.rows is not None or self.job.kills.get(self.job.stage, 0) > 0
+
+    @property
     def start(self) -> int:
         """Where its rows begin."""
         return self.rows[0] if self.rows else 0
@@ -141,19 +146,16 @@ class Pool:
         else:
             self.queue.append(task)
 
-    def pop(self) -> Task | None:
-        """The next task, without those of jobs that were begun anew."""
-        while self.queue:
-            task = self.queue.popleft()
-            if task.attempt == task.job.attempt:
-                return task
-        return None
-
-    def free_worker(self) -> Worker | None:
-        """The worker with the least to do, if it can take another task."""
+    def next_call(self) -> tuple[Worker, Task] | None:
+        """The next task and the worker with the least to do, if it can take it."""
+        while self.queue and self.queue[0].attempt != self.queue[0].job.attempt:
+            self.queue.popleft()  # its job was begun anew
         ready = [worker for worker in self.workers if worker.ready]
-        least = min(ready, key=lambda worker: len(worker.tasks), default=None)
-        return least if least and len(least.tasks) < _TASKS_PER_WORKER else None
+        worker = min(ready, key=lambda worker: len(worker.tasks), default=None)
+        if not self.queue or worker is None:
+            return None
+        room = 1 if self.queue[0].alone or any(task.alone for task in worker.tasks) else _TASKS_PER_WORKER
+        return (worker, self.queue.popleft()) if len(worker.tasks) < room else None
 
     # ---------------------------------------------------------------- scaling
 

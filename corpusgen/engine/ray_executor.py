@@ -146,8 +146,8 @@ class PassRun:
         work_behind = False
         for pool in reversed(self.pools):
             if not (crowded and work_behind):
-                while (worker := pool.free_worker()) and (task := pool.pop()):
-                    self._send(pool, worker, task)
+                while call := pool.next_call():
+                    self._send(pool, *call)
             work_behind = work_behind or pool.busy
         size = self._convoy_size()
         ready = sum(pool.ready_workers for pool in self.pools)
@@ -328,33 +328,37 @@ class PassRun:
             self._on_failed_start(pool, cause)
             return
         tasks = [task for task in worker.tasks if task.attempt == task.job.attempt]
-        running = worker.tasks[0] if worker.tasks else None
         node_died = worker.node not in {node["NodeID"] for node in ray.nodes() if node["Alive"]}
         for task in reversed(tasks):
             self.tally.stages[task.job.stage].retries += 1
-            if task is running and not node_died:
-                self._on_kill(pool, task)
-            else:
+            if node_died:
                 pool.push(task, front=True)
+            else:
+                self._on_kill(pool, task, certain=len(worker.tasks) == 1)
         log.info("a worker of stage %r died: %s", pool.stage.name, str(cause).splitlines()[0])
 
-    def _on_kill(self, pool: Pool, task: Task) -> None:
-        """This task was running when its worker died: perhaps by chance, perhaps of one of its rows."""
+    def _on_kill(self, pool: Pool, task: Task, certain: bool) -> None:
+        """A worker died with this task: perhaps by chance, perhaps of one of its rows.
+
+        With several tasks it is not certain which one was running, as the answer to one that was done may be lost.
+        They are all suspects then, and a suspect runs alone.
+        """
         job = task.job
         if task.commit:
             self._settle(job)
         if job not in self.jobs or self._dissolve(job):
             return
-        task.kills += 1
+        task.kills += certain
         job.kills[job.stage] = job.kills.get(job.stage, 0) + 1
         start, stop = task.rows or (0, job.rows)
-        if job.kills[job.stage] < _KILLS_BEFORE_SPLIT or (stop - start == 1 and task.kills < _KILLS_OF_ONE_ROW):
+        one_row = stop - start == 1
+        if job.kills[job.stage] < _KILLS_BEFORE_SPLIT or (one_row and task.kills < _KILLS_OF_ONE_ROW):
             pool.push(task, front=True)
             return
         if not task.process:
             raise StageError(f"{job.name} kills the worker that writes it; give its stage more memory")
         self.events.add("split", unit=job.units[0].id, stage=pool.stage.name, rows=[start, stop])
-        if stop - start == 1:
+        if one_row:
             log.warning("%s: row %d kills stage %r; quarantined", job.name, start, pool.stage.name)
             pool.push(Task(job, job.attempt, rows=(start, stop), deadly=_DEADLY), front=True)
             return
@@ -373,12 +377,12 @@ class PassRun:
                 self._begin(Job([unit]))
 
     def _dissolve(self, job: Job) -> bool:
-        """Let the units of a convoy go on alone, so that one of them cannot harm the others."""
+        """Let the units of a convoy go on one by one, suspects all of them."""
         if len(job.units) == 1:
             return False
         self._end(job)
         for unit in job.units:
-            self._begin(Job([unit]))
+            self._begin(Job([unit], kills={job.stage: 1}))
         return True
 
     def _on_setback(self, task: Task, cause: Exception) -> None:

@@ -7,6 +7,7 @@ import signal
 import time
 from pathlib import Path
 
+import pytest
 import ray
 
 from corpusgen.store import Store
@@ -14,6 +15,10 @@ from corpusgen.store.files import LocalFiles
 from tests.engine.demo import demo_pass
 
 POINTS = ("before the part", "after the part", "after the commit")
+# Where a run takes long, only the worst point is in the quick tests: the part is written, the commit is not.
+POINTS_MOSTLY_SLOW = tuple(
+    point if point == "after the part" else pytest.param(point, marks=pytest.mark.slow) for point in POINTS
+)
 
 
 class FaultyFiles(LocalFiles):

@@ -7,7 +7,7 @@ import pytest
 
 from corpusgen.engine.ray_executor import RayExecutor
 from corpusgen.store import Store
-from tests.engine.faults import POINTS, faulty_store
+from tests.engine.faults import POINTS, POINTS_MOSTLY_SLOW, faulty_store
 from tests.engine.helpers import assert_untouched_by_the_fault, assert_whole, committed_files, drive, run_demo
 
 
@@ -17,10 +17,17 @@ def test_an_actor_killed(ray_here, undisturbed, tmp_path, point):
     assert_untouched_by_the_fault(tmp_path / "store", undisturbed)
 
 
-@pytest.mark.parametrize("executor", ["local", "ray"])
 @pytest.mark.parametrize("point", POINTS)
-def test_the_driver_killed(undisturbed, tmp_path, point, executor):
-    root = tmp_path / "store"
+def test_the_driver_of_a_loop_killed(undisturbed, tmp_path, point):
+    kill_the_driver_and_resume(tmp_path / "store", "local", point, undisturbed)
+
+
+@pytest.mark.parametrize("point", POINTS_MOSTLY_SLOW)
+def test_the_driver_of_a_ray_run_killed(undisturbed, tmp_path, point):
+    kill_the_driver_and_resume(tmp_path / "store", "ray", point, undisturbed)
+
+
+def kill_the_driver_and_resume(root, executor, point, undisturbed):
     first = drive(root, executor, "--point", point)
     output, _ = first.communicate(timeout=120)
     assert first.returncode == -signal.SIGKILL, output
