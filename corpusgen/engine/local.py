@@ -28,7 +28,7 @@ class LocalExecutor:
         """Do and commit the units."""
         run = secrets.token_hex(4)
         events = EventLog(store, run)
-        sink = Sink(store, pass_.tables)
+        sink = Sink(store, pass_.tables, pass_.derived)
         set_up(pass_.stages)
         with StopRequest() as stop:
             try:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -29,13 +29,15 @@ class Pass:
     """`slices` are the inputs of the units, one sequence of records each.
 
     The first of `tables` takes the rows that leave the last stage. A table named `rejects`, if there is one, takes
-    the rejected rows; without it they are only counted.
+    the rejected rows; without it they are only counted. `derived` tables are made of all rows of a unit at once,
+    when it is committed.
     """
 
     name: str
     stages: Sequence[Stage]
     slices: Sequence[Sequence[Mapping[str, Any]]]
     tables: Mapping[str, pa.Schema]
+    derived: Mapping[str, Callable[[pa.Table], pa.Table]] = field(default_factory=dict)
 
     def plan(self) -> Plan:
         """The plan; StageError if the stages do not fit together."""
@@ -61,11 +63,14 @@ class Sink:
 
     store: PassStore
     tables: Mapping[str, pa.Schema]
+    derived: Mapping[str, Callable[[pa.Table], pa.Table]] = field(default_factory=dict)
 
     def commit(self, unit: str, attempt: str, batch: Batch) -> bool:
         """Write and commit; False if somebody else had committed this unit."""
         main = next(iter(self.tables))
         tables = {main: batch.rows, REJECTS: batch.rejects}
+        if batch.rows is not None:
+            tables |= {name: derive(batch.rows) for name, derive in self.derived.items()}
         return self.store.commit(
             unit,
             attempt,

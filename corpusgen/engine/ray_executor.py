@@ -12,6 +12,8 @@ import secrets
 import time
 from collections import deque
 from collections.abc import Sequence
+from contextlib import ExitStack
+from typing import Self
 
 import ray
 from ray.exceptions import (
@@ -56,7 +58,10 @@ _DEADLY = "the worker died while it processed this record (killed, crashed or ou
 
 
 class RayExecutor:
-    """Runs passes on Ray. `address` as for `ray.init`; without one, Ray is started on this machine."""
+    """Runs passes on Ray. `address` as for `ray.init`; without one, Ray is started on this machine.
+
+    As a context it keeps its Ray from the first pass that needs one to the end; else each pass has its own.
+    """
 
     def __init__(
         self,
@@ -67,10 +72,21 @@ class RayExecutor:
         self._settings = settings or RunSettings()
         self._progress = progress or Silent()
         self._address = address
+        self._kept: ExitStack | None = None
+
+    def __enter__(self) -> Self:
+        self._kept = ExitStack()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        assert self._kept is not None
+        self._kept.close()
+        self._kept = None
 
     def run(self, pass_: Pass, store: PassStore, units: Sequence[Unit], tally: Tally) -> None:
         """Do and commit the units."""
-        with ray_cluster(self._address), StopRequest() as stop:
+        with ExitStack() as own, StopRequest() as stop:
+            (self._kept or own).enter_context(ray_cluster(self._address))
             PassRun(pass_, units, store, self._settings, tally, self._progress, stop).run()
 
 
@@ -98,7 +114,7 @@ class PassRun:
         self.run_id = secrets.token_hex(4)
         self.events = EventLog(store, self.run_id)
         self.metrics = Metrics(pass_.name)
-        sink = Sink(store, pass_.tables)
+        sink = Sink(store, pass_.tables, pass_.derived)
         last = pass_.stages[-1]
         self.pools = [self._pool(stage, sink if stage is last else None) for stage in pass_.stages]
         self._commits_read = time.monotonic()
@@ -131,6 +147,7 @@ class PassRun:
                 raise self.stop.error()
         finally:
             self._observe()
+            self.metrics.publish(self.tally)
             self.progress.update(self.tally, final=True)
             self.events.flush(force=True)
             for pool in self.pools:
@@ -355,8 +372,8 @@ class PassRun:
         if job.kills[job.stage] < _KILLS_BEFORE_SPLIT or (one_row and task.kills < _KILLS_OF_ONE_ROW):
             pool.push(task, front=True)
             return
-        if not task.process:
-            raise StageError(f"{job.name} kills the worker that writes it; give its stage more memory")
+        if not task.process or pool.stage.whole:
+            raise StageError(f"{job.name} kills the workers of stage {pool.stage.name!r}; give it more memory")
         self.events.add("split", unit=job.units[0].id, stage=pool.stage.name, rows=[start, stop])
         if one_row:
             log.warning("%s: row %d kills stage %r; quarantined", job.name, start, pool.stage.name)

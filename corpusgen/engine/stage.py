@@ -44,7 +44,7 @@ class Stage:
     """Base of all stages. Subclasses are dataclasses whose fields are the settings that determine the content.
 
     `process` must treat rows independently: the same row in other company gives the same result. On that rest
-    the isolation of bad rows and the equality of all executors.
+    the isolation of bad rows and the equality of all executors. A stage that cannot says so with `whole`.
     """
 
     name: ClassVar[str]
@@ -56,6 +56,9 @@ class Stage:
     """Columns that are there afterwards; of a stage that `expands`, all of them."""
     expands: ClassVar[bool] = False
     """Whether a row may become any number of new rows; else each becomes one row, a reject or a failure."""
+
+    whole: ClassVar[bool] = False
+    """Whether the result depends on all rows of a unit together, as a merge does: then they are never taken apart."""
 
     resources: Resources = field(default_factory=Resources, kw_only=True, metadata={"content": False})
 

@@ -1,6 +1,7 @@
 """The executors against each other, on a real Ray."""
 
 import time
+import urllib.request
 
 import psutil
 import pytest
@@ -128,6 +129,21 @@ def test_events_tell_of_every_unit_once(ray_here, tmp_path):
     done = [event["unit"] for event in events if event["event"] == "done"]
     assert sorted(done) == sorted(Store.at(str(tmp_path / "store")).pass_store("demo").committed())
     assert [stage["stage"] for stage in events[0]["stages"]] == ["count", "square", "spell"]
+
+
+def test_metrics_reach_prometheus(ray_here, tmp_path):
+    run_demo(tmp_path / "store", RayExecutor(), raises=[33])
+    (node,) = ray.nodes()
+    url = f"http://{node['NodeManagerAddress']}:{node['MetricsExportPort']}/metrics"
+    for _ in range(60):  # Ray passes them on every few seconds
+        lines = urllib.request.urlopen(url, timeout=10).read().decode().splitlines()
+        values = [line for line in lines if line.startswith("ray_corpusgen_quarantined_total")]
+        if values:
+            break
+        time.sleep(0.5)
+    assert 'stage="square"' in values[0]
+    for name in ("rows_total", "rejects_total", "stage_seconds_total", "workers", "queue_age_seconds"):
+        assert any(line.startswith(f"ray_corpusgen_{name}") for line in lines)
 
 
 def test_a_finished_pass_is_not_run_again(ray_here, undisturbed, tmp_path):

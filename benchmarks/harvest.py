@@ -1,0 +1,140 @@
+"""Harvest and sampling: speed per core, and memory that does not grow with the input.
+
+    python -m benchmarks.harvest --text 'PATH/wiki_*.gz' [--stanza MODEL_DIR]
+
+Each figure comes from a process of its own with one thread.
+"""
+
+from __future__ import annotations
+
+import argparse
+import glob
+import gzip
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+MB = 1e6
+
+
+def peak_mb() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def read_texts(pattern: str, most: float) -> list[str]:
+    """Paragraphs of WikiExtractor files, about so many bytes."""
+    texts: list[str] = []
+    size = 0
+    for path in sorted(glob.glob(pattern)):
+        with gzip.open(path, "rt", encoding="utf-8") as file:
+            lines = [line.strip() for line in file if line.strip() and not line.startswith(("<doc", "</doc"))]
+        texts += lines
+        size += sum(map(len, lines))
+        if size > most:
+            break
+    return texts
+
+
+def sentences(pattern: str, megabytes: float, segmenter: str, model_dir: str | None) -> dict[str, float]:
+    """Extracted text → filtered sentences: megabytes of text per second of processor time."""
+    from corpusgen.engine.batch import Batch
+    from corpusgen.engine.isolate import run_stage
+    from corpusgen.schemas import PARAGRAPHS
+    from corpusgen.text.filters import FilterSentences
+    from corpusgen.text.language import IdentifyLanguage
+    from corpusgen.text.segment import SegmentSentences
+
+    place = {"source": "s", "article": "1", "title": "T", "revision": None}
+    texts = read_texts(pattern, megabytes * MB)
+    rows = [{**place, "paragraph": number, "text": text} for number, text in enumerate(texts)]
+    batch = Batch(pa.Table.from_pylist(rows, PARAGRAPHS))
+    stages = [IdentifyLanguage(), SegmentSentences(segmenter, "en", model_dir), FilterSentences()]
+    batch_of_few = batch.slice(0, 500)
+    for stage in stages:
+        stage.setup()
+        batch_of_few = run_stage(stage, batch_of_few)  # models load and caches fill when they are first used
+    size = sum(len(text.encode()) for text in texts) / MB
+    result: dict[str, float] = {"megabytes": size}
+    total = time.process_time()
+    for stage in stages:
+        started = time.process_time()
+        batch = run_stage(stage, batch)
+        result[f"{stage.name}_seconds"] = time.process_time() - started
+    result["mb_per_second"] = size / (time.process_time() - total)
+    result["sentences"] = batch.num_rows
+    return result
+
+
+def memory(pattern: str, megabytes: float) -> dict[str, float]:
+    """The peak of a process that harvests a file of so many megabytes, compressed as one stream."""
+    from corpusgen.config import BuildConfig
+    from corpusgen.engine import LocalExecutor
+    from corpusgen.passes import build
+
+    text = "\n".join(read_texts(pattern, 5 * MB)).encode() + b"\n"
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "text.gz"
+        with gzip.open(path, "wb", compresslevel=1) as file:
+            for _ in range(max(1, round(megabytes * MB / len(text)))):
+                file.write(text)
+        config = BuildConfig.model_validate(
+            {"store": f"{folder}/store", "source": {"kind": "text", "paths": [str(path)], "unit_bytes": 2 << 20}}
+        )
+        build(config, LocalExecutor(), until="harvest")
+    return {"megabytes": megabytes, "peak_mb": peak_mb()}
+
+
+def sampling(candidates: int) -> dict[str, float]:
+    """Merging and selecting so many candidates."""
+    from corpusgen.targets.sampling import CANDIDATES, select
+
+    random = np.random.default_rng(0)
+    words = np.array([f"word{n}" for n in range(50_000)])
+    table = pa.table(
+        {
+            "word": words[random.integers(0, len(words), candidates)],
+            "priority": random.integers(0, 2**63, candidates).astype(np.uint64),
+            "sentence": [f"{n:024x}" for n in random.integers(0, candidates, candidates)],
+            "start": np.zeros(candidates, np.int32),
+            "end": np.ones(candidates, np.int32),
+        },
+        schema=CANDIDATES,
+    )
+    started = time.perf_counter()
+    chosen = select([table], candidates // 3, 0, 80).num_rows
+    return {"candidates": candidates, "chosen": chosen, "seconds": time.perf_counter() - started, "peak_mb": peak_mb()}
+
+
+def in_own_process(name: str, *arguments: object) -> dict[str, float]:
+    code = f"import json; from benchmarks.harvest import {name}; print(json.dumps({name}(*{arguments!r})))"
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+    output = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, env=environment)
+    result: dict[str, float] = json.loads(output.stdout.splitlines()[-1])
+    return result
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--text", required=True, help="glob of WikiExtractor files, gzipped")
+    parser.add_argument("--stanza", help="folder of Stanza's models")
+    parser.add_argument("--large", type=float, default=400, help="megabytes of the large input")
+    arguments = parser.parse_args()
+    results = {"rules": in_own_process("sentences", arguments.text, 5, "rules", None)}
+    if arguments.stanza:
+        results["stanza"] = in_own_process("sentences", arguments.text, 0.1, "stanza", arguments.stanza)
+    results["memory, small input"] = in_own_process("memory", arguments.text, 5)
+    results["memory, large input"] = in_own_process("memory", arguments.text, arguments.large)
+    results["sampling"] = in_own_process("sampling", 1_000_000)
+    print(json.dumps(results, indent=2))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Which words become targets, and in which sentences: counting, the vocabulary, the balanced sample."""

@@ -1,0 +1,274 @@
+"""The balanced sample of targets: one word per sentence, as many sentences for each word as for any other.
+
+Every (sentence, word) pair has a *priority*, a hash of seed, word and sentence id. Each unit keeps, per word, the
+pairs of lowest priority (`candidates`); what the units kept is merged in the same way, and sentences are dealt out to
+the words in rounds (`select`). No pair's priority depends on any other pair, so the sample is the same however the
+sentences are divided into units and in whatever order these come.
+
+Write low(A) for the k pairs of lowest priority in a set A of pairs of one word, or all of A if it has no more. Merging
+is exact, low(A ∪ B) = low(low(A) ∪ low(B)): a pair in low(A ∪ B) has fewer than k pairs below it in A ∪ B, so fewer
+than k in the set it came from, and is in low(A) or low(B). By induction the same holds for any number of units.
+
+Dropping, before that, every pair above a limit that depends on the word alone leaves a lower end of A. If k or more
+pairs are left, low(A) is what it was. If fewer, then low(A) shrinks to these: still the lowest of all, still a
+uniform sample of the word's sentences, still the same for every division into units. The word then merely has fewer
+sentences to offer than it could have had.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from array import array
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from corpusgen.targets.tokens import Tokens, token_batches
+
+_SPARE = 4
+_FEWEST_PER_WORD = 32
+_ROWS_WORTH_MERGING = 100_000
+
+CANDIDATES = pa.schema(
+    [
+        ("word", pa.string()),
+        ("priority", pa.uint64()),
+        ("sentence", pa.string()),  # or an integer: whatever the ids are
+        ("start", pa.int32()),
+        ("end", pa.int32()),
+    ]
+)
+
+Integers = npt.NDArray[np.int64]
+Hashes = npt.NDArray[np.uint64]
+_Pairs = tuple[Integers, Hashes, Integers, npt.NDArray[np.int32], npt.NDArray[np.int32]]
+_NO_PAIRS: list[npt.NDArray[Any]] = [np.empty(0, kind) for kind in ("i8", "u8", "i8", "i4", "i4")]
+
+
+def default_per_word(size: int, vocabulary_size: int) -> int:
+    """How many candidates to keep per word for a sample of `size`: four times the mean, at least 32.
+
+    A word needs spare candidates because others take some of its sentences, and because frequent words make up for
+    rare ones. Where most words are rare, as in a small corpus, the mean says little: see `fitted_per_word`.
+    """
+    return _with_spare(-(-size // max(vocabulary_size, 1)))
+
+
+def fitted_per_word(vocabulary: pa.Table, size: int) -> int:
+    """How many candidates to keep per word, from the counts of the words.
+
+    Four times, at least 32, the number of rounds it takes to fill the sample when a word can give as many sentences
+    as it has occurrences. With enough occurrences of every word this is `default_per_word`. The candidates of all
+    words are then never more than about four times the sample, or 32 times the vocabulary.
+    """
+    counts = vocabulary.column("count").to_numpy()
+    fewest, most = 1, int(counts.max(initial=1))
+    while fewest < most:
+        rounds = (fewest + most) // 2
+        if np.minimum(counts, rounds).sum() < size:
+            fewest = rounds + 1
+        else:
+            most = rounds
+    return _with_spare(fewest)
+
+
+def _with_spare(rounds: int) -> int:
+    return max(_FEWEST_PER_WORD, _SPARE * rounds)
+
+
+def candidates(
+    sentences: pa.Table,
+    sentence_ids: pa.Array | pa.ChunkedArray,
+    vocabulary: pa.Table,
+    seed: int,
+    per_word: int,
+    slack: float = 2.0,
+) -> pa.Table:
+    """The candidates of one unit: `word`, `priority`, `sentence`, `start`, `end`.
+
+    A pair is a candidate if the word is in the vocabulary and exactly one token of the sentence is that word. Case
+    counts, as in the vocabulary: “May” and “may” are two words, and neither stands in the way of the other.
+
+    Of each word the `per_word` lowest priorities are kept, and none above a limit: with c occurrences in the whole
+    corpus, `slack × per_word / c` of all priorities. So the candidates of all units together are about
+    `slack × per_word` a word, however many units there are; `slack` is also what allows for the occurrences that are
+    no candidates because the word stands twice in a sentence. Should a word end with fewer than `per_word`, see above.
+
+    Sentence ids (strings or integers) must be unique in the corpus. Rows are in the order of the vocabulary, then by
+    priority.
+    """
+    if len(sentence_ids) != sentences.num_rows:
+        raise ValueError(f"{sentences.num_rows} sentences have {len(sentence_ids)} ids")
+    if slack < 1:
+        raise ValueError(f"with slack {slack} most words would lose candidates that they need; it must be at least 1")
+    ids = _array(sentence_ids)
+    words = _array(vocabulary.column("word")).cast(pa.string())
+    limits = _limits(vocabulary.column("count").to_numpy(), slack * per_word)
+    sentence_keys = _hashes(ids.to_pylist(), seed, b"sentence")
+    word_keys = _WordKeys(words, seed)
+    found = [
+        _pairs(tokens, pc.index_in(tokens.word, words), limits, word_keys, sentence_keys)
+        for tokens in token_batches(sentences)
+    ]
+    code, priority, row, start, end = (np.concatenate(column) for column in zip(_NO_PAIRS, *found, strict=True))
+    sentence = ids.take(pa.array(row))
+    low = _lowest(code, priority, sentence, per_word)
+    columns = [words.take(pa.array(code[low])), priority[low], sentence.take(pa.array(low)), start[low], end[low]]
+    return pa.table(columns, names=CANDIDATES.names)
+
+
+class _WordKeys:
+    """A hash per word of the vocabulary, made when first needed: a small unit has few of the words."""
+
+    def __init__(self, words: pa.Array, seed: int) -> None:
+        self._words, self._seed = words, seed
+        self._keys: Hashes = np.zeros(len(words), np.uint64)
+        self._known = np.zeros(len(words), bool)
+
+    def __getitem__(self, codes: Integers) -> Hashes:
+        new = np.unique(codes[~self._known[codes]])
+        self._keys[new] = _hashes(self._words.take(pa.array(new)).to_pylist(), self._seed, b"word")
+        self._known[new] = True
+        return self._keys[codes]
+
+
+def _pairs(tokens: Tokens, codes: pa.Int32Array, limits: Hashes, word_keys: _WordKeys, sentence_keys: Hashes) -> _Pairs:
+    """Word code, priority, row and span of the candidates among the tokens."""
+    at = np.flatnonzero(codes.is_valid())
+    code: Integers = codes.drop_null().to_numpy().astype(np.int64)
+    priority = _mix(word_keys[code] + sentence_keys[tokens.row[at]])
+    # Two occurrences of a pair have the same priority and are dropped or kept together: what repeats can still be
+    # seen afterwards, when there is much less to look through.
+    low = priority <= limits[code]
+    at, code, priority = at[low], code[low], priority[low]
+    _, first, occurrences = np.unique(tokens.row[at] * len(limits) + code, return_index=True, return_counts=True)
+    once = first[occurrences == 1]
+    at = at[once]
+    return code[once], priority[once], tokens.row[at], tokens.start[at], tokens.end[at]
+
+
+def select(candidate_tables: Iterable[pa.Table], size: int, seed: int, per_word: int) -> pa.Table:
+    """The sample: `sentence`, `word`, `start`, `end`, `round`, sorted by sentence.
+
+    In every round each word that still has a candidate whose sentence nobody took gets the one of lowest priority.
+    Words with the fewest candidates come first, as they have the least choice. In a round for which the budget is too
+    small they come in the order of a hash of word and seed: else a small sample would be one of rare words. It ends
+    with `size` targets or when no word has anything left. `round` counts from 1: a word's r-th sentence is of round r.
+
+    `seed` and `per_word` are those of `candidates`. In memory are vocabulary × `per_word` rows, half as many that wait
+    to be merged and one table.
+    """
+    table = _merge(candidate_tables, per_word)
+    word, sentence = _array(table.column("word")), _array(table.column("sentence")).dictionary_encode()
+    first = _group_starts(word.indices.to_numpy())
+    available = np.diff(first, append=table.num_rows)
+    words = word.take(pa.array(first)).cast(pa.string())
+    alphabetical = pc.rank(words).to_numpy()  # should two words have the same hash
+    by_chance = np.lexsort((alphabetical, _hashes(words.to_pylist(), seed, b"order")))
+    first, available = first[by_chance], available[by_chance]
+    rarest_first = np.argsort(available, kind="stable")
+    chosen, rounds = _deal(first, first + available, rarest_first, sentence.indices.to_numpy(), size)
+    sample = table.select(["sentence", "word", "start", "end"]).take(pa.array(chosen))
+    sample = sample.set_column(1, "word", sample.column("word").cast(pa.string()))
+    return sample.append_column("round", pa.array(rounds, pa.int32())).sort_by("sentence")
+
+
+def _deal(
+    first: Integers, stop: Integers, rarest_first: Integers, sentence: npt.NDArray[np.int32], size: int
+) -> tuple[Integers, Integers]:
+    """Which candidates are chosen, and in which round; those of the n-th word by chance are `first[n]` to `stop[n]`."""
+    taken = bytearray(int(sentence.max(initial=-1)) + 1)
+    sentences = sentence.data  # indexes faster than the array, without a Python object per row
+    position, stops = first.tolist(), stop.tolist()
+    chosen = array("q")
+    rounds: list[int] = []
+    words: list[int] = rarest_first.tolist()
+    while words and len(chosen) < size:
+        if len(words) > size - len(chosen):
+            words.sort()
+        before, having = len(chosen), []
+        for word in words:
+            at, end = position[word], stops[word]
+            while at < end and taken[sentences[at]]:
+                at += 1
+            if at < end:
+                taken[sentences[at]] = 1
+                chosen.append(at)
+                position[word] = at + 1
+                having.append(word)
+                if len(chosen) == size:
+                    break
+        words = having
+        rounds.append(len(chosen) - before)
+    return np.array(chosen, np.int64), np.repeat(np.arange(1, len(rounds) + 1), rounds)
+
+
+def _merge(tables: Iterable[pa.Table], per_word: int) -> pa.Table:
+    """The lowest of all tables, sorted by word, priority and sentence; words are dictionary-encoded."""
+    kept: list[pa.Table] = []
+    rows = merged_rows = 0
+    for table in tables:
+        if table.num_rows or not kept:
+            kept.append(_encoded(table))
+            rows += table.num_rows
+        if rows >= merged_rows + max(merged_rows // 2, _ROWS_WORTH_MERGING):
+            kept = [_lowest_of(kept, per_word)]
+            rows = merged_rows = kept[0].num_rows
+    return _lowest_of(kept or [_encoded(CANDIDATES.empty_table())], per_word)
+
+
+def _encoded(table: pa.Table) -> pa.Table:
+    table = table.select(CANDIDATES.names)
+    return table.set_column(0, "word", table.column("word").dictionary_encode())
+
+
+def _lowest_of(tables: Sequence[pa.Table], per_word: int) -> pa.Table:
+    table = pa.concat_tables(tables).unify_dictionaries().combine_chunks()
+    code, priority = _array(table.column("word")).indices.to_numpy(), table.column("priority").to_numpy()
+    return table.take(pa.array(_lowest(code, priority, table.column("sentence"), per_word)))
+
+
+def _lowest(code: npt.NDArray[Any], priority: Hashes, sentence: pa.Array | pa.ChunkedArray, per_word: int) -> Integers:
+    """Where the `per_word` pairs of lowest priority of each word are, in the order of word, priority, sentence."""
+    order = np.lexsort((priority, code))
+    same = (np.diff(code[order]) == 0) & (np.diff(priority[order]) == 0)
+    if same.any():  # so rare with 64 bits that sentence ids are compared only now
+        order = np.lexsort((pc.rank(sentence, tiebreaker="dense").to_numpy(), priority, code))
+    first = _group_starts(code[order])
+    place_in_group = np.arange(len(order)) - np.repeat(first, np.diff(first, append=len(order)))
+    return order[place_in_group < per_word]
+
+
+def _group_starts(codes: npt.NDArray[Any]) -> Integers:
+    """Where each run of equal codes begins."""
+    return np.flatnonzero(np.diff(codes, prepend=-1))
+
+
+def _limits(counts: Integers, keep: float) -> Hashes:
+    """Per word the highest priority worth keeping, so that about `keep` of its `counts` occurrences are."""
+    share = keep / np.maximum(counts, 1)
+    limits: Hashes = np.full(len(share), np.iinfo(np.uint64).max, np.uint64)
+    limits[share < 1] = (share[share < 1] * 2.0**64).astype(np.uint64)
+    return limits
+
+
+def _hashes(values: Iterable[Any], seed: int, purpose: bytes) -> Hashes:
+    """64 bits per value, the same on every machine and in every process."""
+    salt = seed.to_bytes(16, "little", signed=True)
+    digests = (hashlib.blake2b(str(v).encode(), digest_size=8, salt=salt, person=purpose).digest() for v in values)
+    return np.frombuffer(b"".join(digests), "<u8")
+
+
+def _mix(keys: Hashes) -> Hashes:
+    """The last step of splitmix64: sums of two keys become hashes without a trace of their parts."""
+    keys = (keys ^ (keys >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    keys = (keys ^ (keys >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return keys ^ (keys >> np.uint64(31))
+
+
+def _array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column

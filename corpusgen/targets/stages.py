@@ -1,0 +1,164 @@
+"""From committed sentences to targets, as stages: merge the counts, sketch the candidates, select, fetch.
+
+The records of their units name parts of an earlier pass by path and hash, so that a unit's id follows from the very
+bytes it reads.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from corpusgen.engine import Stage
+from corpusgen.errors import StoreError
+from corpusgen.schemas import TARGETS
+from corpusgen.store import CommittedTable, Store
+from corpusgen.targets.sampling import CANDIDATES, candidates, fitted_per_word, select
+from corpusgen.targets.vocabulary import VOCABULARY, make_vocabulary, merge_counts
+
+PartRecord = dict[str, Any]
+SELECTION = pa.schema(
+    [
+        ("sentence", pa.string()),
+        ("word", pa.string()),
+        ("start", pa.int32()),
+        ("end", pa.int32()),
+        ("round", pa.int32()),
+    ]
+)
+
+
+def part_records(table: CommittedTable) -> list[PartRecord]:
+    """The parts of a table, in reading order."""
+    return [{"part": part.path, "sha256": part.sha256, "rows": part.rows} for part in table.parts]
+
+
+def grouped(records: Sequence[PartRecord], rows: int) -> list[list[PartRecord]]:
+    """Neighbouring parts in groups of about so many rows."""
+    groups: list[list[PartRecord]] = []
+    size = 0
+    for record in records:
+        if not groups or size >= rows:
+            groups.append([])
+            size = 0
+        groups[-1].append(record)
+        size += record["rows"]
+    return groups
+
+
+@dataclass
+class _OverParts(Stage):
+    """A stage that reads parts of the store it belongs to."""
+
+    needs: ClassVar[tuple[str, ...]] = ("part",)
+    expands: ClassVar[bool] = True
+
+    store: Store = field(kw_only=True, metadata={"content": False})
+
+    def _tables(self, rows: pa.Table) -> Iterator[pa.Table]:
+        for path in rows["part"].to_pylist():
+            try:
+                yield pq.read_table(io.BytesIO(self.store.files.read(path)))
+            except (OSError, pa.ArrowInvalid) as error:
+                raise StoreError(
+                    f"{self.store.url}/{path} was committed but cannot be read ({error}); "
+                    f"`corpusgen verify --repair {self.store.url}`, then build again"
+                ) from error
+
+    def _committed(self, pass_name: str, table: str) -> pa.Table:
+        return CommittedTable(self.store, pass_name, table).to_table()
+
+
+@dataclass
+class MergeCounts(_OverParts):
+    """Counts of all units → the vocabulary."""
+
+    name: ClassVar[str] = "merge"
+    whole: ClassVar[bool] = True
+    adds: ClassVar[tuple[str, ...]] = tuple(VOCABULARY.names)
+
+    drop_top_share: float = 0.001
+    size: int = 50_000
+
+    def process(self, rows: pa.Table) -> pa.Table:
+        """All parts at once: there is only one unit."""
+        return make_vocabulary(merge_counts(self._tables(rows)), self.drop_top_share, self.size)
+
+
+@dataclass
+class SketchCandidates(_OverParts):
+    """Sentences → for each word of the vocabulary those that could become its targets."""
+
+    name: ClassVar[str] = "sketch"
+    adds: ClassVar[tuple[str, ...]] = tuple(CANDIDATES.names)
+
+    size: int = 1_000_000
+    seed: int = 0
+
+    def setup(self) -> None:
+        """Load the vocabulary."""
+        self._vocabulary = self._committed("vocabulary", "vocabulary")
+        self._per_word = fitted_per_word(self._vocabulary, self.size)
+
+    def process(self, rows: pa.Table) -> pa.Table:
+        """Sketch each part."""
+        sketches = [
+            candidates(sentences, sentences["id"], self._vocabulary, self.seed, self._per_word)
+            for sentences in self._tables(rows)
+        ]
+        return pa.concat_tables(sketches)
+
+
+@dataclass
+class SelectTargets(_OverParts):
+    """All candidates → the balanced sample."""
+
+    name: ClassVar[str] = "select"
+    whole: ClassVar[bool] = True
+    adds: ClassVar[tuple[str, ...]] = tuple(SELECTION.names)
+
+    size: int = 1_000_000
+    seed: int = 0
+
+    def setup(self) -> None:
+        """Find out how many candidates of a word count."""
+        self._per_word = fitted_per_word(self._committed("vocabulary", "vocabulary"), self.size)
+
+    def process(self, rows: pa.Table) -> pa.Table:
+        """All parts at once: there is only one unit."""
+        return select(self._tables(rows), self.size, self.seed, self._per_word)
+
+
+@dataclass
+class FetchTargets(_OverParts):
+    """Sentences that were selected, with their target."""
+
+    name: ClassVar[str] = "fetch"
+    adds: ClassVar[tuple[str, ...]] = tuple(TARGETS.names)
+
+    def setup(self) -> None:
+        """Load the selection."""
+        selected = self._committed("selection", "selection")
+        self._selected = selected.select(["sentence", "word", "start", "end"]).rename_columns(
+            ["id", "target", "target_start", "target_end"]
+        )
+
+    def process(self, rows: pa.Table) -> pa.Table:
+        """Keep the selected sentences of each part, in the order of the part."""
+        chosen = self._selected["id"].combine_chunks()
+        fetched = []
+        for sentences in self._tables(rows):
+            places = pc.index_in(sentences["id"], chosen)
+            kept = pc.is_valid(places)
+            targets = self._selected.take(places.filter(kept)).drop_columns(["id"])
+            table = sentences.filter(kept)
+            for name in targets.column_names:
+                table = table.append_column(name, targets[name])
+            fetched.append(table.select(TARGETS.names).cast(TARGETS))
+        return pa.concat_tables(fetched)

@@ -1,0 +1,1 @@
+"""From raw text to filtered sentences with exact character offsets."""

@@ -1,0 +1,103 @@
+"""Sentences and tokens: offsets that are exactly right, whatever the text."""
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corpusgen.engine.batch import Batch
+from corpusgen.engine.isolate import run_stage
+from corpusgen.errors import StageError
+from corpusgen.schemas import PARAGRAPHS, SENTENCES
+from corpusgen.text.segment import RuleSegmenter, SegmentSentences, StanzaSegmenter
+from tests.shared_data import shared_data
+
+RULES = RuleSegmenter()
+pieces = st.sampled_from(
+    ["Dr. Smith", " left.", "\u00a0", "  ", "“No!”", " he said", "3.14", "e.g.", "U.S.", "don't", "…", "é"]
+)
+
+
+@given(st.one_of(st.text(max_size=200), st.lists(pieces, max_size=20).map("".join)))
+def test_offsets_are_exact_for_any_text(text):
+    (sentences,) = RULES.segment([text])
+    covered = 0
+    for (start, stop), tokens in sentences:
+        assert covered <= start < stop <= len(text)
+        assert not text[covered:start].strip()  # nothing but white space is left out
+        surface = text[start:stop]
+        assert surface == surface.strip()
+        position = 0
+        for a, b in tokens:
+            assert position <= a < b <= len(surface)
+            assert not surface[position:a].strip()
+            assert surface[a:b].strip() == surface[a:b]
+            position = b
+        assert not surface[position:].strip()
+        covered = stop
+    assert not text[covered:].strip()
+
+
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [
+        (
+            "Dr. Smith met Mrs. Jones at 3 p.m. on Jan. 5. They left.",
+            ["Dr. Smith met Mrs. Jones at 3 p.m. on Jan. 5.", "They left."],
+        ),
+        (
+            "He wrote to Messrs. Brown and Green. Then he left.",
+            ["He wrote to Messrs. Brown and Green.", "Then he left."],
+        ),
+        ("It is a strong bond. For this reason it lasts.", ["It is a strong bond.", "For this reason it lasts."]),
+        ("It costs 3.50 dollars. Really!", ["It costs 3.50 dollars.", "Really!"]),
+    ],
+)
+def test_abbreviations_do_not_end_a_sentence(text, sentences):
+    (found,) = RULES.segment([text])
+    assert [text[a:b] for (a, b), _ in found] == sentences
+
+
+def test_words_keep_inner_marks_and_lose_outer_ones():
+    (((_, tokens),),) = RULES.segment(["The well-known singer didn't (really) stop."])
+    text = "The well-known singer didn't (really) stop."
+    assert [text[a:b] for a, b in tokens] == ["The", "well-known", "singer", "didn't", "(", "really", ")", "stop", "."]
+
+
+def paragraph(number, text):
+    return {"source": "s", "article": "1", "title": "T", "revision": "9", "paragraph": number, "text": text}
+
+
+def test_sentences_keep_their_place_and_never_cross_a_paragraph():
+    rows = pa.Table.from_pylist(
+        [paragraph(0, "One two. Three"), paragraph(1, "four. Five."), paragraph(2, " ")], PARAGRAPHS
+    )
+    stage = SegmentSentences()
+    stage.setup()
+    batch = run_stage(stage, Batch(rows))
+    assert batch.rows.schema.names == [name for name in SENTENCES.names if name != "id"]
+    found = [(r["paragraph"], r["sentence"], r["text"]) for r in batch.rows.to_pylist()]
+    assert found == [(0, 0, "One two."), (0, 1, "Three"), (1, 0, "four."), (1, 1, "Five.")]
+    assert batch.stages["segment"].rejected == {"no sentence": 1}
+    assert batch.rows["revision"].to_pylist() == ["9"] * 4
+
+
+def test_stanza_without_its_model_says_how_to_get_it(tmp_path):
+    pytest.importorskip("stanza")
+    with pytest.raises(StageError, match=r"segmenter.model_dir: .*nowhere: no such folder"):
+        StanzaSegmenter("en", str(tmp_path / "nowhere"), use_gpu=False)
+    with pytest.raises(StageError, match=r"Stanza cannot load its 'en' tokenizer .*stanza.download"):
+        StanzaSegmenter("en", str(tmp_path), use_gpu=False)
+
+
+@pytest.mark.real
+def test_stanza_offsets_are_exact():
+    pytest.importorskip("stanza")
+    segmenter = StanzaSegmenter("en", str(shared_data("models/stanza")), use_gpu=False)
+    texts = ["Dr. Smith's dog can't swim.  It sank!", "A second  paragraph, of one sentence."]
+    found = segmenter.segment(texts)
+    sentences = [[text[a:b] for (a, b), _ in sentences] for text, sentences in zip(texts, found, strict=True)]
+    assert sentences == [["Dr. Smith's dog can't swim.", "It sank!"], [texts[1]]]
+    for text, one in zip(texts, found, strict=True):
+        for (start, stop), tokens in one:
+            assert all(text[start:stop][a:b].strip() for a, b in tokens)
