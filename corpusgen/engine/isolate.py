@@ -44,6 +44,7 @@ def run_stage(stage: Stage, batch: Batch) -> Batch:
         quarantined=len(result.quarantined),
         expands=stage.expands,
         seconds=round(time.perf_counter() - started, 6),
+        used=result.used,
     )
     return _extended(batch, result, count)
 
@@ -89,6 +90,7 @@ def _joined(a: Result, b: Result) -> Result:
         concat_tables([a.rows, b.rows]) or _NO_ROWS,
         concat_tables([a.rejects, b.rejects]),
         [*a.quarantined, *b.quarantined],
+        None if a.used is None and b.used is None else (a.used or 0) + (b.used or 0),
     )
 
 

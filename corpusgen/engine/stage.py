@@ -31,12 +31,14 @@ class Result:
 
     `rejects` are rows that end here on purpose, with a column `reason`; they are counted by it and, in a pass that
     has a table `rejects`, kept. `quarantined` are pieces of input that could not be used at all: dictionaries with
-    at least `error`, and whatever tells where they are.
+    at least `error`, and whatever tells where they are. A stage that expands may say how many rows it `used`, that is
+    turned into others. Then its books can be closed too: rows in = used + rejected + quarantined.
     """
 
     rows: pa.Table
     rejects: pa.Table | None = None
     quarantined: Sequence[Mapping[str, Any]] = ()
+    used: int | None = None
 
 
 @dataclass

@@ -9,7 +9,7 @@ import json
 import re
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -198,7 +198,7 @@ class ExtractText(Stage):
                 found.article(article, texts)
             else:
                 found.rejects.append({**article, "reason": "no running text"})
-        return found.result(PARAGRAPHS)
+        return replace(found.result(PARAGRAPHS), used=rows.num_rows - len(found.rejects))
 
 
 @dataclass

@@ -94,8 +94,11 @@ def _check_counts(plan: Plan, commit: Commit) -> Iterator[str]:
     """What entered a stage left it, as a row, a reject or a quarantined record, and entered the next."""
     stages = commit.stages
     for stage in stages:
-        left = stage.rows_out + sum(stage.rejected.values()) + stage.quarantined
-        if not stage.expands and stage.rows_in != left:
+        became = stage.used if stage.expands else stage.rows_out
+        if became is None:
+            continue
+        left = became + sum(stage.rejected.values()) + stage.quarantined
+        if stage.rows_in != left:
             yield f"stage {stage.name!r}: {stage.rows_in} rows entered, {left} are accounted for"
     for before, after in pairwise(stages):
         if before.rows_out != after.rows_in:

@@ -63,6 +63,8 @@ class StageCount:
     quarantined: int = 0
     expands: bool = False
     seconds: float = 0.0
+    used: int | None = None
+    """Of a stage that expands, if it tells: how many of the rows that entered became others."""
 
     @property
     def seen(self) -> int:
@@ -81,6 +83,7 @@ class StageCount:
             self.quarantined + other.quarantined,
             self.expands,
             self.seconds + other.seconds,
+            None if self.used is None and other.used is None else (self.used or 0) + (other.used or 0),
         )
 
 

@@ -173,7 +173,7 @@ class SegmentSentences(Stage):
             table = table.append_column(name, column)
         rejects = rows.select(REJECTS.names[:2]).take(pa.array(empty, pa.int64()))
         rejects = rejects.append_column("reason", pa.array(["no sentence"] * len(empty), pa.string()))
-        return Result(table, rejects)
+        return Result(table, rejects, used=len(texts) - len(empty))
 
 
 def _int32(values: array[int]) -> pa.Array:

@@ -79,6 +79,7 @@ def test_sentences_keep_their_place_and_never_cross_a_paragraph():
     found = [(r["paragraph"], r["sentence"], r["text"]) for r in batch.rows.to_pylist()]
     assert found == [(0, 0, "One two."), (0, 1, "Three"), (1, 0, "four."), (1, 1, "Five.")]
     assert batch.stages["segment"].rejected == {"no sentence": 1}
+    assert batch.stages["segment"].used == 2
     assert batch.rows["revision"].to_pylist() == ["9"] * 4
 
 
