@@ -323,6 +323,8 @@ class PassRun:
             return
         if isinstance(cause, ObjectLostError | StoreUnavailableError | ConnectionError | TimeoutError):
             self._on_setback(task, cause)
+        elif isinstance(cause, MemoryError):  # as good as dead: perhaps half of the rows fit
+            self._on_kill(pool, task, certain=True)
         elif isinstance(cause, CorpusgenError):
             raise cause
         else:

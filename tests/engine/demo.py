@@ -49,12 +49,16 @@ class Square(Stage):
 
     raises: tuple[int, ...] = ()
     kills: tuple[int, ...] = ()
+    most_rows: int | None = None
+    """More rows at once do not fit into memory."""
     reject_multiples_of: int = 7
 
     def process(self, rows: pa.Table) -> Result:
         numbers = rows["number"].to_pylist()
         if set(self.kills) & set(numbers):
             os.kill(os.getpid(), signal.SIGKILL)
+        if self.most_rows and len(numbers) > self.most_rows:
+            raise MemoryError(f"{len(numbers)} rows do not fit")
         for number in numbers:
             if number in self.raises:
                 raise ValueError(f"I cannot square {number}")

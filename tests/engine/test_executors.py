@@ -42,6 +42,14 @@ def test_a_row_that_raises_and_a_row_that_kills_are_quarantined_and_all_else_com
     assert numbers == [n for n in range(300) if n % 7 and n not in (33, 111, 112)]
 
 
+def test_a_unit_that_does_not_fit_into_memory_is_done_in_pieces(ray_here, tmp_path):
+    totals = run_demo(tmp_path / "store", RayExecutor(), units=2, numbers_each=40, most_rows=12)
+    assert totals.complete
+    assert totals.quarantined == 0
+    numbers = CommittedTable(str(tmp_path / "store"), "demo", "squares").to_table()["number"].to_pylist()
+    assert numbers == [n for n in range(80) if n % 7]
+
+
 def test_a_convoy_with_a_killer_in_it_is_dissolved(ray_here, tmp_path):
     totals = run_demo(tmp_path / "store", RayExecutor(), units=300, numbers_each=2, kills=[401])
     assert totals.complete
