@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import os
 import re
+import sys
 import unicodedata
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from corpusgen.engine import Result, Stage, split_by_reason
 from corpusgen.schemas import SENTENCES
 from corpusgen.text.wikitext import HOLE
 
 _REPEATED = re.compile(r"(.)\1{3}")
-# What mark-up, its removal, or a bad extraction leaves behind.
-_DEBRIS = re.compile(
-    rf"[\[\]{{}}|<>\\^_~{HOLE}]|https?:|www\.|''|==|\(\s*[),;:.]|[,;(]\s*\)|\s[,;:.!?)]|[.)\]\"”’]:\d|&[a-z]+;|,,|;;|[£$€](?!\w)"
+# What mark-up, its removal, or a bad extraction leaves behind. Most sentences have none of these characters and
+# pairs, and to look for them one by one is faster than one large pattern.
+_DEBRIS_CHARACTER = re.compile(rf"[\[\]{{}}|<>\\^_~{HOLE}]")
+_DEBRIS_STRINGS = (
+    *("http:", "https:", "www.", "''", "==", ",,", ";;", "£ ", "$ ", "€ "),
+    *(" ,", " ;", " :", " .", " !", " ?", " )", "()", "( ", "(,", "(;", "(:", "(.", ",)", ";)"),
 )
+_PAGE_OR_ENTITY = re.compile(r"[.)\"”’]:\d|&[a-z]+;")
 _END = re.compile(r"[.!?…][\"'”’»)\]]*$")
 CJK = frozenset({"zh", "ja", "ko", "yue", "wuu", "lzh"})
 
@@ -47,54 +54,62 @@ class FilterSentences(Stage):
     ends_as_sentence: bool = True
     balanced: bool = True
 
+    def setup(self) -> None:
+        """Make the table of characters."""
+        _characters()
+
     def process(self, rows: pa.Table) -> Result:
         """Judge each sentence."""
         texts = rows["text"].to_pylist()
-        counts = pc.list_value_length(rows["token_starts"]).to_pylist()
-        reasons = [self._at_first_sight(text, count) for text, count in zip(texts, counts, strict=True)]
-        left = [index for index, reason in enumerate(reasons) if reason is None]
-        # The tokens of those that are left only: to make Python objects of all of them takes longer than to look.
-        starts = rows["token_starts"].take(pa.array(left, pa.int64())).to_pylist()
-        for index, token_starts in zip(left, starts, strict=True):
-            reasons[index] = self._on_a_closer_look(texts[index], token_starts)
+        words, numbers = _count_words(texts, rows["token_starts"].combine_chunks())
+        reasons = [self.reason(*sentence) for sentence in zip(texts, words, numbers, strict=True)]
         result = split_by_reason(rows, reasons)
         return dataclasses.replace(result, rows=result.rows.append_column("id", _ids(result.rows)))
 
-    def reason(self, text: str, token_starts: list[int]) -> str | None:
+    def reason(self, text: str, words: int, numbers: int) -> str | None:
         """Why a sentence is rejected; None if it is kept."""
-        return self._at_first_sight(text, len(token_starts)) or self._on_a_closer_look(text, token_starts)
-
-    def _at_first_sight(self, text: str, tokens: int) -> str | None:
-        if self.min_words is not None and tokens < self.min_words:
+        if self.min_words is not None and words < self.min_words:
             return "too short"
+        if self.max_words is not None and words > self.max_words:
+            return "too long"
         if self.capital_first and not text[:1].isupper():
             return "no capital first"
         if self.max_commas is not None and text.count(",") > self.max_commas:
             return "commas"
         if self.max_hyphens is not None and text.count("-") > self.max_hyphens:
             return "hyphens"
+        if self.max_numbers is not None and numbers > self.max_numbers:
+            return "numbers"
         if self.ends_as_sentence and not _END.search(text, max(0, len(text) - 5)):
             return "no end of sentence"
-        return None
-
-    def _on_a_closer_look(self, text: str, token_starts: list[int]) -> str | None:
-        firsts = [text[start] for start in token_starts]
-        words = sum(map(str.isalnum, firsts))  # a token that begins with a letter or a digit is a word
-        if self.min_words is not None and words < self.min_words:
-            return "too short"
-        if self.max_words is not None and words > self.max_words:
-            return "too long"
-        if self.max_numbers is not None and sum(map(str.isdigit, firsts)) > self.max_numbers:
-            return "numbers"
         if self.no_repeated_characters and _REPEATED.search(text):
             return "repeated character"
         if self.no_wide_characters and self.language not in CJK and _has_wide(text):
             return "wide character"
         if self.balanced and not _is_balanced(text):
             return "unbalanced"
-        if self.no_debris and _DEBRIS.search(text):
+        if self.no_debris and _has_debris(text):
             return "debris"
         return None
+
+
+@functools.cache
+def _characters() -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+    """Of every character, whether it is a letter or digit, and whether it is a digit."""
+    characters = list(map(chr, range(sys.maxunicode + 1)))
+    return tuple(np.fromiter(map(kind, characters), bool, len(characters)) for kind in (str.isalnum, str.isdigit))  # type: ignore[return-value]
+
+
+def _count_words(texts: list[str], token_starts: pa.ListArray) -> tuple[list[int], list[int]]:
+    """How many words and numbers each sentence has: tokens that begin with a letter or digit, and with a digit."""
+    is_word, is_number = _characters()
+    characters = np.frombuffer("".join(texts).encode("utf-32-le", "surrogatepass"), np.uint32)
+    text_starts = np.cumsum([0, *map(len, texts)])[:-1]
+    rows = np.repeat(np.arange(len(texts)), token_starts.value_lengths().to_numpy())
+    firsts = characters[text_starts[rows] + token_starts.flatten().to_numpy()]
+    words = np.bincount(rows, weights=is_word[firsts], minlength=len(texts))
+    numbers = np.bincount(rows, weights=is_number[firsts], minlength=len(texts))
+    return words.astype(int).tolist(), numbers.astype(int).tolist()
 
 
 def _ids(rows: pa.Table) -> pa.Array:
@@ -108,6 +123,14 @@ def _ids(rows: pa.Table) -> pa.Array:
 def _is_balanced(text: str) -> bool:
     """Whether quotes and brackets come in pairs: where they do not, the sentence was cut out of a larger one."""
     return text.count('"') % 2 == 0 and all(text.count(a) == text.count(b) for a, b in ("()", "“”", "«»"))
+
+
+def _has_debris(text: str) -> bool:
+    return (
+        _DEBRIS_CHARACTER.search(text) is not None
+        or any(string in text for string in _DEBRIS_STRINGS)
+        or ((":" in text or "&" in text) and _PAGE_OR_ENTITY.search(text) is not None)
+    )
 
 
 def _has_wide(text: str) -> bool:

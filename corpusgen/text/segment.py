@@ -24,11 +24,12 @@ Span = tuple[int, int]
 # A word may hold inner hyphens, apostrophes and full stops (well-known, don't, U.S); any other mark stands alone.
 _TOKEN = re.compile(r"\w++(?:[-'’.]\w++)*+|[^\w\s]")
 
-# A full stop after a word in lower case and before a capital. Seen on Wikipedia: as good as always an end, also where
-# nupunkt, which takes the word for an abbreviation, sees none; and most paragraphs are settled by it.
+# A full stop after a word in lower case, a year or a bracket, and before a capital. Seen on Wikipedia: as good as
+# always an end, also where nupunkt takes the word for an abbreviation; and most paragraphs are settled by it.
 _ABBREVIATIONS = ("Messrs", "Assoc", "Calif", "Lieut", "Comdr", "Trans", "Agric", "Philos")
 _CERTAIN_END = re.compile(
-    r"(?<=[a-z]{4}\.)" + "".join(rf"(?<!\b{word}\.)" for word in _ABBREVIATIONS) + r" +(?=[A-Z][a-z])"
+    r" (?=[A-Z][a-z])(?:(?<=[a-z]{4}\. )|(?<=\b\d{4}\. )|(?<=[a-z]\)\. ))"
+    + "".join(rf"(?<!\b{word}\. )" for word in _ABBREVIATIONS)
 )
 _MARK = re.compile(r"[.!?…]")
 

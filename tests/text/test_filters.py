@@ -1,5 +1,6 @@
 """The filters: one reason each, each one switchable."""
 
+import pyarrow as pa
 import pytest
 
 from corpusgen.text.filters import FilterSentences
@@ -9,7 +10,18 @@ GOOD = "The old bank by the river was never quite still because the water took s
 
 
 def reason(text, **settings):
-    return FilterSentences(**settings).reason(text, [start for start, _ in tokenize(text)])
+    rows = pa.Table.from_pylist([sentence(GOOD), sentence(text)])
+    result = FilterSentences(**settings).process(rows)
+    assert result.rows.num_rows == 2 - result.rejects.num_rows
+    reasons = dict(zip(result.rejects["text"].to_pylist(), result.rejects["reason"].to_pylist(), strict=True))
+    return reasons.get(text)
+
+
+def sentence(text):
+    spans = tokenize(text)
+    starts, ends = [start for start, _ in spans], [end for _, end in spans]
+    place = {"source": "dir/s", "article": "1", "title": "T", "revision": None, "paragraph": 0, "sentence": 0}
+    return {**place, "text": text, "token_starts": starts, "token_ends": ends}
 
 
 CASES = [
