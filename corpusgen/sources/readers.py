@@ -177,6 +177,8 @@ def _multistream_records(slice_: Record, begins: bytes, ends: bytes) -> Iterator
                     record = []
     except (EOFError, OSError) as error:
         yield Problem(slice_["start"], f"the stream that begins here is damaged or cut off: {error}")
+    if record:
+        yield Problem(slice_["start"], "the streams that begin here end inside a page")
 
 
 @dataclass

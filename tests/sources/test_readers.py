@@ -109,6 +109,15 @@ def test_a_multistream_dump_is_read_by_groups_of_streams(tmp_path):
     assert quarantined == []
 
 
+def test_a_multistream_dump_that_ends_inside_a_page_says_so(tmp_path):
+    path = tmp_path / "wiki-pages-articles-multistream.xml.bz2"
+    path.write_bytes(bz2.compress((page(1) + page(2)[:60]).encode()))
+    (tmp_path / "wiki-pages-articles-multistream-index.txt.bz2").write_bytes(bz2.compress(b"0:1:T1\n0:2:T2\n"))
+    rows, _, quarantined = run(MediaWikiPages(), mediawiki_slices([str(path)], 1))
+    assert [row["article"] for row in rows] == ["1"]
+    assert [entry["error"] for entry in quarantined] == ["the streams that begin here end inside a page"]
+
+
 def test_malformed_pages_are_quarantined_with_their_place_and_the_others_kept(tmp_path):
     path = tmp_path / "dump.xml"
     bad_xml = page(2, "a <b> c")
