@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import hashlib
 import os
 import re
-import sys
 import unicodedata
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from corpusgen.engine import Result, Stage, split_by_reason
 from corpusgen.schemas import SENTENCES
 from corpusgen.text.wikitext import HOLE
+from corpusgen.text.words import DIGIT, LETTER, character_kinds, starts_of
 
 _REPEATED = re.compile(r"(.)\1{3}")
 # What mark-up, its removal, or a bad extraction leaves behind. Most sentences have none of these characters and
@@ -53,10 +51,6 @@ class FilterSentences(Stage):
     no_debris: bool = True
     ends_as_sentence: bool = True
     balanced: bool = True
-
-    def setup(self) -> None:
-        """Make the table of characters."""
-        _characters()
 
     def process(self, rows: pa.Table) -> Result:
         """Judge each sentence."""
@@ -93,23 +87,12 @@ class FilterSentences(Stage):
         return None
 
 
-@functools.cache
-def _characters() -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-    """Of every character, whether it is a letter or digit, and whether it is a digit."""
-    characters = list(map(chr, range(sys.maxunicode + 1)))
-    return tuple(np.fromiter(map(kind, characters), bool, len(characters)) for kind in (str.isalnum, str.isdigit))  # type: ignore[return-value]
-
-
 def _count_words(texts: list[str], token_starts: pa.ListArray) -> tuple[list[int], list[int]]:
     """How many words and numbers each sentence has: tokens that begin with a letter or digit, and with a digit."""
-    is_word, is_number = _characters()
-    characters = np.frombuffer("".join(texts).encode("utf-32-le", "surrogatepass"), np.uint32)
-    text_starts = np.cumsum([0, *map(len, texts)])[:-1]
     rows = np.repeat(np.arange(len(texts)), token_starts.value_lengths().to_numpy())
-    firsts = characters[text_starts[rows] + token_starts.flatten().to_numpy()]
-    words = np.bincount(rows, weights=is_word[firsts], minlength=len(texts))
-    numbers = np.bincount(rows, weights=is_number[firsts], minlength=len(texts))
-    return words.astype(int).tolist(), numbers.astype(int).tolist()
+    firsts = character_kinds(texts)[starts_of(texts)[rows] + token_starts.flatten().to_numpy()]
+    words, numbers = (np.bincount(rows[(firsts & kind) != 0], minlength=len(texts)) for kind in (LETTER | DIGIT, DIGIT))
+    return words.tolist(), numbers.tolist()
 
 
 def _ids(rows: pa.Table) -> pa.Array:

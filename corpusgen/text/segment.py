@@ -6,23 +6,20 @@ cross a paragraph.
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
-from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
+import numpy as np
 import pyarrow as pa
 
 from corpusgen.engine import Result, Stage
 from corpusgen.errors import StageError
 from corpusgen.schemas import PLACE, REJECTS, SENTENCES
-
-Span = tuple[int, int]
-
-# A word may hold inner hyphens, apostrophes and full stops (well-known, don't, U.S); any other mark stands alone.
-_TOKEN = re.compile(r"\w++(?:[-'’.]\w++)*+|[^\w\s]")
+from corpusgen.text.words import TokenSpans, tokenize
 
 # A full stop after a word in lower case, a year or a bracket, and before a capital. Seen on Wikipedia: as good as
 # always an end, also where nupunkt takes the word for an abbreviation; and most paragraphs are settled by it.
@@ -34,20 +31,23 @@ _CERTAIN_END = re.compile(
 _MARK = re.compile(r"[.!?…]")
 
 
-def tokenize(sentence: str) -> list[Span]:
-    """Words and single marks."""
-    return [match.span() for match in _TOKEN.finditer(sentence)]
+class Segmented(NamedTuple):
+    """The sentences of many paragraphs: each with its paragraph's index and its span there, and all their tokens."""
+
+    paragraphs: list[int]
+    spans: list[tuple[int, int]]
+    tokens: TokenSpans
 
 
 class Segmenter(Protocol):
     """Splits paragraphs. Sentence spans count from the paragraph's start, token spans from the sentence's."""
 
-    def segment(self, paragraphs: Sequence[str]) -> Iterable[list[tuple[Span, list[Span]]]]:
-        """For each paragraph its sentences, each with its tokens."""
+    def segment(self, paragraphs: Sequence[str]) -> Segmented:
+        """All sentences in the order of the text."""
 
 
 class RuleSegmenter:
-    """nupunkt for sentences, a regular expression for words: fast on a CPU."""
+    """Patterns and nupunkt for sentences, kinds of characters for words: fast on a CPU."""
 
     def __init__(self) -> None:
         import nupunkt
@@ -55,21 +55,21 @@ class RuleSegmenter:
         self._sentence_spans = nupunkt.sent_spans
         self._sentence_spans("It loads its model when it is first called.")
 
-    def segment(self, paragraphs: Sequence[str]) -> Iterable[list[tuple[Span, list[Span]]]]:
-        """Split one paragraph after the other: all their spans at once would keep the garbage collector busy."""
-        return map(self._segment, paragraphs)
+    def segment(self, paragraphs: Sequence[str]) -> Segmented:
+        """Split one paragraph after the other, and the sentences of all of them into words."""
+        taken, spans, sentences = [], [], []
+        for index, text in enumerate(paragraphs):
+            for start, stop in self._spans(text):
+                surface = text[start:stop]
+                stripped = surface.strip()
+                if stripped:
+                    start += surface.index(stripped[0])
+                    taken.append(index)
+                    spans.append((start, start + len(stripped)))
+                    sentences.append(stripped)
+        return Segmented(taken, spans, tokenize(sentences))
 
-    def _segment(self, text: str) -> list[tuple[Span, list[Span]]]:
-        sentences = []
-        for start, stop in self._spans(text):
-            surface = text[start:stop]
-            stripped = surface.strip()
-            if stripped:
-                start += surface.index(stripped[0])
-                sentences.append(((start, start + len(stripped)), tokenize(stripped)))
-        return sentences
-
-    def _spans(self, text: str) -> Iterator[Span]:
+    def _spans(self, text: str) -> Iterator[tuple[int, int]]:
         """Cut where there is no doubt, and ask nupunkt about pieces that have a mark inside."""
         start = 0
         for stop in [*(match.start() for match in _CERTAIN_END.finditer(text)), len(text)]:
@@ -108,18 +108,22 @@ class StanzaSegmenter:
                 "processors='tokenize')\"` and give the folder as segmenter.model_dir"
             ) from error
 
-    def segment(self, paragraphs: Sequence[str]) -> Iterable[list[tuple[Span, list[Span]]]]:
+    def segment(self, paragraphs: Sequence[str]) -> Segmented:
         """Split all paragraphs in one call; each stays a document of its own."""
         import stanza
 
         documents = self._pipeline([stanza.Document([], text=text) for text in paragraphs])
-        return [[_stanza_sentence(sentence) for sentence in document.sentences] for document in documents]
-
-
-def _stanza_sentence(sentence: Any) -> tuple[Span, list[Span]]:
-    start = sentence.tokens[0].start_char
-    tokens = [(token.start_char - start, token.end_char - start) for token in sentence.tokens]
-    return (start, start + tokens[-1][1]), tokens
+        taken, spans, counts, starts, ends = [], [], [], [], []
+        for index, document in enumerate(documents):
+            for sentence in document.sentences:
+                start = sentence.tokens[0].start_char
+                taken.append(index)
+                spans.append((start, sentence.tokens[-1].end_char))
+                counts.append(len(sentence.tokens))
+                starts += [token.start_char - start for token in sentence.tokens]
+                ends += [token.end_char - start for token in sentence.tokens]
+        tokens = TokenSpans(np.array(counts, np.int64), np.array(starts, np.int32), np.array(ends, np.int32))
+        return Segmented(taken, spans, tokens)
 
 
 @dataclass
@@ -145,37 +149,19 @@ class SegmentSentences(Stage):
     def process(self, rows: pa.Table) -> Result:
         """Split each paragraph; one without a sentence is rejected."""
         texts = rows["text"].to_pylist()
-        taken: list[int] = []
-        numbers: list[int] = []
-        sentences: list[str] = []
-        starts, ends = array("i"), array("i")  # of the tokens of all sentences, flat
-        tokens_before = array("i", [0])
-        empty: list[int] = []
-        for index, found in enumerate(self._segmenter.segment(texts)):
-            if not found:
-                empty.append(index)
-            for number, ((start, stop), tokens) in enumerate(found):
-                taken.append(index)
-                numbers.append(number)
-                sentences.append(texts[index][start:stop])
-                if tokens:
-                    token_starts, token_ends = zip(*tokens, strict=True)
-                    starts.extend(token_starts)
-                    ends.extend(token_ends)
-                tokens_before.append(len(starts))
-        offsets = _int32(tokens_before)
+        taken, spans, tokens = self._segmenter.segment(texts)
+        numbers = [number for _, some in itertools.groupby(taken) for number, _ in enumerate(some)]
+        sentences = [texts[index][start:stop] for index, (start, stop) in zip(taken, spans, strict=True)]
+        offsets = pa.array(np.concatenate(([0], np.cumsum(tokens.counts))), pa.int32())
         table = rows.select([*(name for name, _ in PLACE), "paragraph"]).take(pa.array(taken, pa.int64()))
         for name, column in (
             ("sentence", pa.array(numbers, pa.int32())),
             ("text", pa.array(sentences, pa.string())),
-            ("token_starts", pa.ListArray.from_arrays(offsets, _int32(starts))),
-            ("token_ends", pa.ListArray.from_arrays(offsets, _int32(ends))),
+            ("token_starts", pa.ListArray.from_arrays(offsets, pa.array(tokens.starts, pa.int32()))),
+            ("token_ends", pa.ListArray.from_arrays(offsets, pa.array(tokens.ends, pa.int32()))),
         ):
             table = table.append_column(name, column)
+        empty = sorted(set(range(len(texts))).difference(taken))
         rejects = rows.select(REJECTS.names[:2]).take(pa.array(empty, pa.int64()))
         rejects = rejects.append_column("reason", pa.array(["no sentence"] * len(empty), pa.string()))
         return Result(table, rejects, used=len(texts) - len(empty))
-
-
-def _int32(values: array[int]) -> pa.Array:
-    return pa.Array.from_buffers(pa.int32(), len(values), [None, pa.py_buffer(values.tobytes())])

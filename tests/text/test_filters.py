@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from corpusgen.text.filters import FilterSentences
-from corpusgen.text.segment import tokenize
+from corpusgen.text.words import tokenize
 
 GOOD = "The old bank by the river was never quite still because the water took some of it every single day."
 
@@ -18,8 +18,7 @@ def reason(text, **settings):
 
 
 def sentence(text):
-    spans = tokenize(text)
-    starts, ends = [start for start, _ in spans], [end for _, end in spans]
+    _, starts, ends = tokenize([text])
     place = {"source": "dir/s", "article": "1", "title": "T", "revision": None, "paragraph": 0, "sentence": 0}
     return {**place, "text": text, "token_starts": starts, "token_ends": ends}
 

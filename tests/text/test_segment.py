@@ -1,5 +1,8 @@
 """Sentences and tokens: offsets that are exactly right, whatever the text."""
 
+import itertools
+import re
+
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -10,6 +13,7 @@ from corpusgen.engine.isolate import run_stage
 from corpusgen.errors import StageError
 from corpusgen.schemas import PARAGRAPHS, SENTENCES
 from corpusgen.text.segment import RuleSegmenter, SegmentSentences, StanzaSegmenter
+from corpusgen.text.words import tokenize
 from tests.shared_data import shared_data
 
 RULES = RuleSegmenter()
@@ -18,9 +22,28 @@ pieces = st.sampled_from(
 )
 
 
+def segment(segmenter, texts):
+    """For each text its sentences, each as a span and the spans of its tokens."""
+    paragraphs, spans, (counts, starts, ends) = segmenter.segment(texts)
+    tokens = iter(zip(starts.tolist(), ends.tolist(), strict=True))
+    found = [[] for _ in texts]
+    for paragraph, span, count in zip(paragraphs, spans, counts, strict=True):
+        found[paragraph].append((span, list(itertools.islice(tokens, int(count)))))
+    return found
+
+
+@given(st.lists(st.one_of(st.text(max_size=30), st.lists(pieces, max_size=9).map("".join)), max_size=5))
+def test_tokens_are_what_the_pattern_finds(texts):
+    pattern = re.compile(r"\w+(?:[-'’.]\w+)*|[^\w\s]")
+    counts, starts, ends = tokenize(texts)
+    wanted = [[match.span() for match in pattern.finditer(text)] for text in texts]
+    assert counts.tolist() == list(map(len, wanted))
+    assert list(zip(starts.tolist(), ends.tolist(), strict=True)) == list(itertools.chain(*wanted))
+
+
 @given(st.one_of(st.text(max_size=200), st.lists(pieces, max_size=20).map("".join)))
 def test_offsets_are_exact_for_any_text(text):
-    (sentences,) = RULES.segment([text])
+    (sentences,) = segment(RULES, [text])
     covered = 0
     for (start, stop), tokens in sentences:
         assert covered <= start < stop <= len(text)
@@ -54,12 +77,12 @@ def test_offsets_are_exact_for_any_text(text):
     ],
 )
 def test_abbreviations_do_not_end_a_sentence(text, sentences):
-    (found,) = RULES.segment([text])
+    (found,) = segment(RULES, [text])
     assert [text[a:b] for (a, b), _ in found] == sentences
 
 
 def test_words_keep_inner_marks_and_lose_outer_ones():
-    (((_, tokens),),) = RULES.segment(["The well-known singer didn't (really) stop."])
+    (((_, tokens),),) = segment(RULES, ["The well-known singer didn't (really) stop."])
     text = "The well-known singer didn't (really) stop."
     assert [text[a:b] for a, b in tokens] == ["The", "well-known", "singer", "didn't", "(", "really", ")", "stop", "."]
 
@@ -96,7 +119,7 @@ def test_stanza_offsets_are_exact():
     pytest.importorskip("stanza")
     segmenter = StanzaSegmenter("en", str(shared_data("models/stanza")), use_gpu=False)
     texts = ["Dr. Smith's dog can't swim.  It sank!", "A second  paragraph, of one sentence."]
-    found = segmenter.segment(texts)
+    found = segment(segmenter, texts)
     sentences = [[text[a:b] for (a, b), _ in sentences] for text, sentences in zip(texts, found, strict=True)]
     assert sentences == [["Dr. Smith's dog can't swim.", "It sank!"], [texts[1]]]
     for text, one in zip(texts, found, strict=True):
