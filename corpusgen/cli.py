@@ -87,6 +87,12 @@ def build(
 
             runner = stack.enter_context(RayExecutor(settings.run, progress, address))
         store = run_build(settings, runner, until, lambda name, totals: _print("\n".join(_summary(name, totals))))
+    if store.pass_store("generate").started():
+        from corpusgen.funnel import funnel, lines
+
+        _print("\n".join(lines(funnel(store))))
+    elif until is None:
+        _print("targets only: no triples without vectors, masked and translation in the settings (docs/triples.md)")
     _print(f"store: {store.url}")
 
 
@@ -178,6 +184,53 @@ def gc(
 
     files, size = collect(Store.at(root), dry_run)
     _print(f"{'would remove' if dry_run else 'removed'} {files:,} files, {size / 1e6:,.1f} MB")
+
+
+@app.command("convert-translator")
+def convert_translator(
+    source: Annotated[
+        str, typer.Argument(help="Folder of a fairseq, Marian or NLLB model, or a hub id.", metavar="SOURCE")
+    ],
+    output: Annotated[str, typer.Argument(help="Folder to make.", metavar="OUTPUT")],
+    quantization: Annotated[
+        str | None, typer.Option(help="int8, int16, float16, bfloat16, …; by default as it was trained.")
+    ] = None,
+    source_language: Annotated[str | None, typer.Option(help="Of fairseq, if its folder does not tell.")] = None,
+    target_language: Annotated[str | None, typer.Option(help="Of fairseq, if its folder does not tell.")] = None,
+    revision: Annotated[str | None, typer.Option(help="Of a hub id: commit, tag or branch.")] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the folder if it exists.")] = False,
+) -> None:
+    """Turn a translation model into one for CTranslate2, which is faster and needs no fairseq on the workers.
+
+    Example: corpusgen convert-translator models/wmt19.en-de models/wmt19.en-de.ct2 --quantization int8
+    """
+    from corpusgen.translate.convert import convert_translator as convert
+
+    languages = {"source_language": source_language, "target_language": target_language}
+    convert(source, output, quantization, revision=revision, **languages, overwrite=overwrite)
+    _print(f"{output}: give it as `model` of a translator with `backend: ctranslate2`")
+
+
+@app.command()
+def calibrate(
+    vectors: Annotated[str, typer.Argument(help="File of word vectors.", metavar="VECTORS")],
+    words: Annotated[str | None, typer.Option(help="Of .npy: the file with its words.")] = None,
+    sample: Annotated[int, typer.Option(help="Words whose neighbours are looked at.", min=10)] = 1000,
+    seed: Annotated[int, typer.Option(help="Of the sample.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """How near words are in a file of vectors, and which thresholds follow for `rules`.
+
+    Example: corpusgen calibrate models/cc.en.300.bin
+    """
+    import dataclasses
+
+    from corpusgen.calibrate import calibrate as run_calibrate
+    from corpusgen.calibrate import report
+    from corpusgen.vectors import open_vectors
+
+    calibration = run_calibrate(open_vectors(vectors, words), sample, seed)
+    _print(json.dumps(dataclasses.asdict(calibration)) if as_json else report(calibration).rstrip())
 
 
 def _summary(name: str, totals: Totals) -> Iterable[str]:

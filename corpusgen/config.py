@@ -13,6 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from corpusgen.engine.settings import RunSettings
 from corpusgen.errors import ConfigError
+from corpusgen.rules import RuleSettings
+from corpusgen.translate.settings import TranslatorSettings
 
 
 class Section(BaseModel):
@@ -75,6 +77,53 @@ class SampleSettings(Section):
     )
 
 
+class TranslationSettings(Section):
+    """The round trip that makes paraphrases."""
+
+    pivot: str = Field(description="ISO code of the language in between")
+    forward: TranslatorSettings = Field(description="the translator into the pivot language")
+    back: TranslatorSettings = Field(description="the translator out of it")
+    identify: bool = Field(True, description="reject translations that are in another language")
+    threshold: float = Field(0.7, ge=0, le=1, description="probability of another language that is enough to reject")
+
+
+class VectorSettings(Section):
+    """Static word vectors of the language of the corpus, of words in lower case."""
+
+    path: str = Field(description="fastText .bin, .vec, .vec.gz, GloVe text, or .npy")
+    words: str | None = Field(None, description="of .npy: the file with its words, if it does not lie beside it")
+    max_words: int | None = Field(None, ge=1, description="take only so many of the first words as known")
+
+
+class MaskedSettings(Section):
+    """The masked language model that proposes words."""
+
+    model: str = Field(description="folder or hub id")
+    revision: str | None = Field(None, description="of a hub id: commit, tag or branch")
+    top_k: int = Field(100, ge=1, description="most probable words looked at")
+    masks: Literal["word", "piece"] = Field(
+        "word", description="what one mask stands for: the whole target, or each of its pieces as in the paper"
+    )
+    batch_tokens: int | None = Field(
+        None, ge=1, description="tokens in a batch, padding included; by default what suits the device"
+    )
+    dtype: Literal["auto", "float32", "float16", "bfloat16"] = Field(
+        "auto", description="auto: float16 on a GPU, float32 on a CPU"
+    )
+
+
+class GenerateSettings(Section):
+    """How targets become triples."""
+
+    positives: Literal["round_trip", "substitution"] = Field(
+        "round_trip", description="round_trip: by translation and back; substitution: by the masked LM alone"
+    )
+    unit_targets: int = Field(1000, ge=1, description="targets that make one unit of work")
+    device: Literal["auto", "cpu", "cuda"] = Field(
+        "auto", description="where models run; auto: on a GPU if there is one"
+    )
+
+
 class BuildConfig(Section):
     """Everything `corpusgen build` needs. `store` and `run` say where and how; all else determines the content."""
 
@@ -85,11 +134,18 @@ class BuildConfig(Section):
     segmenter: SegmenterSettings = Field(default_factory=SegmenterSettings)
     filters: FilterSettings = Field(default_factory=FilterSettings)
     sample: SampleSettings = Field(default_factory=SampleSettings)
+    generate: GenerateSettings = Field(default_factory=GenerateSettings)
+    translation: TranslationSettings | None = Field(None, description="the round trip that makes paraphrases")
+    vectors: VectorSettings | None = Field(None, description="static word vectors, to compare words by")
+    masked: MaskedSettings | None = Field(None, description="the masked language model that proposes words")
+    rules: RuleSettings = Field(default_factory=RuleSettings)
     run: RunSettings = Field(default_factory=RunSettings)
 
     def content(self) -> dict[str, Any]:
         """The settings that determine what is in the corpus."""
-        return self.model_dump(mode="json", exclude={"store": True, "run": True, "segmenter": {"use_gpu"}})
+        return self.model_dump(
+            mode="json", exclude={"store": True, "run": True, "segmenter": {"use_gpu"}, "generate": {"device"}}
+        )
 
     def to_yaml(self) -> str:
         """All settings, the defaults too."""

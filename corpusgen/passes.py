@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable
+from typing import Any
 
 from corpusgen.config import BuildConfig
 from corpusgen.engine import Pass, Stage
 from corpusgen.engine.passes import Executor, run_pass
+from corpusgen.errors import ConfigError
+from corpusgen.generate import AlignTargets, MakeTriples, ReadTargets, target_slices
+from corpusgen.models import describe_models
 from corpusgen.schemas import SENTENCES, TARGETS
 from corpusgen.sources import readers
 from corpusgen.store import CommittedTable, Store, Totals
@@ -26,6 +31,8 @@ from corpusgen.targets.vocabulary import COUNTS, VOCABULARY, count_words
 from corpusgen.text.filters import FilterSentences
 from corpusgen.text.language import IdentifyLanguage
 from corpusgen.text.segment import SegmentSentences
+from corpusgen.translate.round_trip import RoundTrip
+from corpusgen.triples import FAILED, TRIPLES
 
 _GROUP_ROWS = 100_000  # sentences a unit when they are read again: a few seconds of work
 
@@ -88,6 +95,42 @@ def sample(config: BuildConfig, store: Store) -> Pass:
     return Pass("sample", [stage], _with_hash(grouped(sentences, _GROUP_ROWS), chosen), {"targets": TARGETS})
 
 
+def generate(config: BuildConfig, store: Store) -> Pass:
+    """Targets → triples, and the targets that did not become one."""
+    assert config.vectors
+    assert config.masked
+    rules, code, device = config.rules.model_dump(mode="json"), config.language.code, config.generate.device
+    vectors = (config.vectors.path, config.vectors.words, config.vectors.max_words, rules, code)
+    stages: list[Stage] = [ReadTargets(store=store)]
+    if config.generate.positives == "round_trip":
+        assert config.translation
+        there, back = (side.model_dump(mode="json") for side in (config.translation.forward, config.translation.back))
+        identification = (config.translation.identify, config.translation.threshold, config.language.model)
+        stages.append(RoundTrip(there, back, config.translation.pivot, code, *identification, device))
+        stages.append(AlignTargets(*vectors))
+    stages.append(MakeTriples(*vectors, config.masked.model_dump(mode="json"), store, device))
+    targets = part_records(CommittedTable(store, "sample", "targets"))
+    words = CommittedTable(store, "vocabulary", "vocabulary")
+    slices = _with_hash(target_slices(targets, config.generate.unit_targets), words)
+    return Pass("generate", stages, slices, {"triples": TRIPLES, "rejects": FAILED})
+
+
+def passes_of(config: BuildConfig) -> list[str]:
+    """The passes that the settings are complete for: all or, without any model named, those before `generate`.
+
+    ConfigError if only some of what `generate` needs is there: before any hour was spent.
+    """
+    needed: dict[str, Any] = {"vectors": config.vectors, "masked": config.masked}
+    if config.generate.positives == "round_trip":
+        needed["translation"] = config.translation
+    missing = [name for name, section in needed.items() if section is None]
+    if len(missing) == len(needed):
+        return [name for name in PASSES if name != "generate"]
+    if missing:
+        raise ConfigError(f"{', '.join(missing)}: missing; to make triples, give {', '.join(needed)} (docs/triples.md)")
+    return list(PASSES)
+
+
 def _with_hash(groups: list[list[PartRecord]], *read_too: CommittedTable) -> list[list[PartRecord]]:
     """Let the units' ids depend on a table that each of them reads as a whole."""
     together = content_hash([part.sha256 for table in read_too for part in table.parts])
@@ -100,7 +143,22 @@ PASSES: dict[str, Callable[[BuildConfig, Store], Pass]] = {
     "candidates": candidates,
     "selection": selection,
     "sample": sample,
+    "generate": generate,
 }
+
+
+def _check_workers(config: BuildConfig) -> None:
+    """ConfigError for workers of a stage that there is not: they would be ignored."""
+    readers_of_text = (readers.MediaWikiPages, readers.ExtractText)
+    of_text = (IdentifyLanguage, SegmentSentences, FilterSentences)
+    of_targets = (MergeCounts, SketchCandidates, SelectTargets, FetchTargets)
+    of_triples = (RoundTrip, AlignTargets, MakeTriples)
+    known = {stage.name for stage in (*readers_of_text, *of_text, *of_targets, *of_triples)}
+    for name in config.run.workers:
+        if name not in known:
+            close = difflib.get_close_matches(name, known, n=1)
+            remedy = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(sorted(known))}"
+            raise ConfigError(f"run.workers.{name}: there is no such stage; {remedy}")
 
 
 def build(
@@ -110,11 +168,16 @@ def build(
     on_pass: Callable[[str, Totals], None] = lambda name, totals: None,
 ) -> Store:
     """Run, or go on with, the passes of a build up to and including `until`; `on_pass` hears of each when done."""
+    _check_workers(config)
+    names = passes_of(config)
+    if until is not None and until not in names:
+        raise ConfigError(f"the pass {until!r} needs more settings; there are enough for {', '.join(names)}")
     store = Store.at(config.store)
-    for name, make in PASSES.items():
-        pass_ = make(config, store)
+    content = {"passes": names, "settings": config.content(), "models": describe_models(config)}
+    for name in names:
+        pass_ = PASSES[name](config, store)
         # Only now that the settings have proved usable do they become those of the corpus.
-        store.ensure_corpus({"passes": list(PASSES), "settings": config.content()})
+        store.ensure_corpus(content)
         on_pass(name, run_pass(pass_, store.pass_store(name), executor, config.run))
         if name == until:
             break

@@ -37,7 +37,7 @@ def test_overrides_reach_any_depth_and_are_typed(config_file):
     [
         ("source.pahts=x", "source.pahts: unknown key; did you mean 'paths'?"),
         ("run.workers.read.max_worker=1", "run.workers.read.max_worker: unknown key; did you mean 'max_workers'?"),
-        ("zzz=1", "zzz: unknown key; there are filters, language, run"),
+        ("zzz=1", "zzz: unknown key; there are filters, generate, language"),
         ("seed=many", "seed: input should be a valid integer, unable to parse string as an integer, not 'many'"),
         ("run.failure_limit=2", "run.failure_limit: input should be less than or equal to 1, not 2"),
         ("seed.deeper=1", "--set seed.deeper=1: 'seed' is a single value"),

@@ -59,6 +59,7 @@ def committed(root):
     return {
         part.path: part.sha256
         for name in PASSES
+        if store.pass_store(name).started()
         for commit in store.pass_store(name).commits()
         for part in [*commit.parts.values(), *([commit.quarantine] if commit.quarantine else [])]
     }

@@ -29,8 +29,8 @@ class Pass:
     """`slices` are the inputs of the units, one sequence of records each.
 
     The first of `tables` takes the rows that leave the last stage. A table named `rejects`, if there is one, takes
-    the rejected rows; without it they are only counted. `derived` tables are made of all rows of a unit at once,
-    when it is committed.
+    the rejected rows; without it they are only counted. A column `unit` is filled with the unit's id. `derived` tables
+    are made of all rows of a unit at once, when it is committed.
     """
 
     name: str
@@ -75,7 +75,7 @@ class Sink:
             unit,
             attempt,
             {
-                name: self._conform(name, table)
+                name: self._conform(name, table, unit)
                 for name, table in tables.items()
                 if name in self.tables and table is not None
             },
@@ -85,8 +85,14 @@ class Sink:
             now=time.time(),
         )
 
-    def _conform(self, name: str, table: pa.Table) -> pa.Table:
+    def _conform(self, name: str, table: pa.Table, unit: str) -> pa.Table:
+        """With the columns of the table in the store. A reject has only those of the stages that it passed."""
         schema = self.tables[name]
+        for column in schema:
+            if column.name == "unit" and "unit" not in table.column_names:
+                table = table.append_column(column, pa.array([unit] * table.num_rows, column.type))
+            elif name == REJECTS and column.name not in table.column_names:
+                table = table.append_column(column, pa.nulls(table.num_rows, column.type))
         try:
             return table.select(schema.names).cast(schema)
         except (KeyError, pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:

@@ -13,6 +13,7 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Self
 
 import ray
@@ -124,6 +125,7 @@ class PassRun:
         resources: Resources = stage.resources
         if override := self.settings.workers.get(stage.name):
             resources = override.applied_to(resources)
+        stage = replace(stage, resources=resources)
         return Pool(stage, resources, resources.max_workers or room_for(resources.cpus, resources.gpus), sink)
 
     # ------------------------------------------------------------------- loop

@@ -53,7 +53,7 @@ def grouped(records: Sequence[PartRecord], rows: int) -> list[list[PartRecord]]:
 
 
 @dataclass
-class _OverParts(Stage):
+class OverParts(Stage):
     """A stage that reads parts of the store it belongs to."""
 
     needs: ClassVar[tuple[str, ...]] = ("part",)
@@ -76,7 +76,7 @@ class _OverParts(Stage):
 
 
 @dataclass
-class MergeCounts(_OverParts):
+class MergeCounts(OverParts):
     """Counts of all units → the vocabulary."""
 
     name: ClassVar[str] = "merge"
@@ -92,7 +92,7 @@ class MergeCounts(_OverParts):
 
 
 @dataclass
-class SketchCandidates(_OverParts):
+class SketchCandidates(OverParts):
     """Sentences → for each word of the vocabulary those that could become its targets."""
 
     name: ClassVar[str] = "sketch"
@@ -116,7 +116,7 @@ class SketchCandidates(_OverParts):
 
 
 @dataclass
-class SelectTargets(_OverParts):
+class SelectTargets(OverParts):
     """All candidates → the balanced sample."""
 
     name: ClassVar[str] = "select"
@@ -136,7 +136,7 @@ class SelectTargets(_OverParts):
 
 
 @dataclass
-class FetchTargets(_OverParts):
+class FetchTargets(OverParts):
     """Sentences that were selected, with their target."""
 
     name: ClassVar[str] = "fetch"

@@ -6,11 +6,12 @@ import math
 from collections.abc import Iterable
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from corpusgen.targets.tokens import token_batches
 
 COUNTS = pa.schema([("word", pa.string()), ("count", pa.int64())])
-VOCABULARY = pa.schema([*COUNTS, ("rank", pa.int64())])
+VOCABULARY = pa.schema([*COUNTS, ("rank", pa.int64()), ("capital_share", pa.float32())])
 _ROWS_WORTH_MERGING = 10_000
 
 
@@ -41,11 +42,12 @@ def merge_counts(tables: Iterable[pa.Table]) -> pa.Table:
 
 
 def make_vocabulary(counts: pa.Table, drop_top_share: float = 0.001, size: int = 50_000) -> pa.Table:
-    """The `size` most frequent words after the very top: `word`, `count`, `rank`, most frequent first, ties by word.
+    """The `size` most frequent words after the very top, most frequent first, ties by word.
 
     The top is `drop_top_share` of the word types, mostly function words, rounded to the nearest number and half of
     one upwards. There is no minimum: of fewer than 500 types 0.1 % is nothing, and nothing is dropped. `rank` is the
-    place among all counted words, from 1, so the first row tells how many were dropped.
+    place among all counted words, from 1, so the first row tells how many were dropped. `capital_share` is how often
+    the word, in whatever case, begins with a capital: what tells names from other words.
     """
     if not 0 <= drop_top_share <= 1 or size < 0:
         raise ValueError(f"a vocabulary cannot have {size} words or drop {drop_top_share} of them")
@@ -53,7 +55,20 @@ def make_vocabulary(counts: pa.Table, drop_top_share: float = 0.001, size: int =
     ordered = counts.select(COUNTS.names).cast(COUNTS).sort_by([("count", "descending"), ("word", "ascending")])
     kept = ordered.slice(dropped, size).combine_chunks()
     ranks = pa.array(range(dropped + 1, dropped + 1 + kept.num_rows), pa.int64())
-    return kept.append_column(VOCABULARY.field("rank"), ranks)
+    return kept.append_column(VOCABULARY.field("rank"), ranks).append_column(
+        VOCABULARY.field("capital_share"), _capital_share(kept["word"], counts)
+    )
+
+
+def _capital_share(words: pa.ChunkedArray, counts: pa.Table) -> pa.Array:
+    lower = pc.utf8_lower(counts["word"])
+    capital = pc.not_equal(pc.utf8_slice_codeunits(lower, 0, 1), pc.utf8_slice_codeunits(counts["word"], 0, 1))
+    with_capital = pc.multiply(counts["count"], capital.cast(pa.int64()))
+    table = pa.table({"lower": lower, "all": counts["count"], "capital": with_capital})
+    sums = table.group_by("lower").aggregate([("all", "sum"), ("capital", "sum")])
+    share = pc.divide(sums["capital_sum"].cast("double"), sums["all_sum"].cast("double"))
+    found = pc.index_in(pc.utf8_lower(words), sums["lower"])
+    return share.take(found).cast(pa.float32()).combine_chunks()
 
 
 def _value_counts(words: pa.StringArray) -> pa.Table:

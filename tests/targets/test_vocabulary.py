@@ -106,6 +106,7 @@ def test_vocabulary_drops_the_top_and_orders_ties_by_word():
         "word": ["river", "Bank", "bank", "sea"],
         "count": [8, 7, 7, 7],
         "rank": [3, 4, 5, 6],
+        "capital_share": [0, 0.5, 0.5, 0],
     }
 
 

@@ -1,0 +1,391 @@
+"""From targets to triples, as stages: read, (translate, align,) mask."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from corpusgen.align import Sentences, align, align_zscore
+from corpusgen.engine import Resources, Result, Stage, split_by_reason
+from corpusgen.errors import StageError
+from corpusgen.lexical import edit_distance, same_kind
+from corpusgen.masked import MaskedPredictor
+from corpusgen.negatives import largest_cosine, why_not_negative
+from corpusgen.places import Place, class_of_place, is_name
+from corpusgen.positives import looks_like, match_case, why_not_positive
+from corpusgen.rules import RuleSettings
+from corpusgen.schemas import TARGETS
+from corpusgen.store import CommittedTable, Store
+from corpusgen.targets.stages import OverParts, PartRecord
+from corpusgen.text.words import DIGIT, LETTER, character_kinds, starts_of, tokenize
+from corpusgen.triples import TRIPLES
+from corpusgen.vectors import WordVectors, open_vectors
+
+_LIGHT = Resources(cpus=0.05)
+_WORDS_TO_JUDGE_BY = 200
+_LEAST_KNOWN_SHARE = 0.5
+_MOSTLY = 0.5  # share of capitals from which a word is a name
+_MOST_TRIED = 3  # predicted words that the masked LM is asked about again
+_NOTHING = np.zeros(0, np.float32)
+_DECIMALS = 5  # what is decided by and stored: the same on every machine, however many threads add up
+
+
+def target_slices(parts: Sequence[PartRecord], rows: int) -> list[list[PartRecord]]:
+    """The targets in units of exactly so many rows: small parts are joined and large ones cut."""
+    units: list[list[PartRecord]] = []
+    room = 0
+    for part in parts:
+        first = 0
+        while first < part["rows"]:
+            if not room:
+                units.append([])
+                room = rows
+            count = min(room, part["rows"] - first)
+            units[-1].append({**part, "first": first, "rows": count})
+            first, room = first + count, room - count
+    return units
+
+
+@dataclass
+class ReadTargets(OverParts):
+    """The rows of a unit."""
+
+    name: ClassVar[str] = "read"
+    needs: ClassVar[tuple[str, ...]] = ("part", "first", "rows")
+    adds: ClassVar[tuple[str, ...]] = tuple(TARGETS.names)
+    resources: Resources = field(default=_LIGHT, kw_only=True, metadata={"content": False})
+
+    def process(self, rows: pa.Table) -> pa.Table:
+        """Read each part and take its range."""
+        ranges = zip(rows["first"].to_pylist(), rows["rows"].to_pylist(), strict=True)
+        return pa.concat_tables(
+            table.slice(first, count) for table, (first, count) in zip(self._tables(rows), ranges, strict=True)
+        )
+
+
+@dataclass
+class _WithVectors(Stage):
+    """A stage that compares words by their vectors."""
+
+    vectors: str = ""
+    vector_words: str | None = None
+    max_words: int | None = None
+    rules: Mapping[str, Any] = field(default_factory=dict)
+    language: str = "en"
+    resources: Resources = field(default=_LIGHT, kw_only=True, metadata={"content": False})
+
+    def setup(self) -> None:
+        """Open the vectors."""
+        self._rules = RuleSettings.model_validate(self.rules)
+        self._vectors: WordVectors = open_vectors(self.vectors, self.vector_words, self.max_words)
+
+
+@dataclass
+class AlignTargets(_WithVectors):
+    """Finds the word of the paraphrase that stands for the target."""
+
+    name: ClassVar[str] = "align"
+    needs: ClassVar[tuple[str, ...]] = ("text", "token_starts", "token_ends", "target", "target_start", "paraphrase")
+    adds: ClassVar[tuple[str, ...]] = ("aligned_start", "aligned_end", "alignment")
+
+    def process(self, rows: pa.Table) -> Result:
+        """Align all rows at once."""
+        starts, ends = (rows[name].combine_chunks() for name in ("token_starts", "token_ends"))
+        originals = Words.of(rows["text"].to_pylist(), starts.value_lengths(), starts.flatten(), ends.flatten())
+        paraphrases = Words.tokenized(rows["paraphrase"].to_pylist())
+        self._check_language(originals.words)
+        places = originals.at(rows["target_start"].to_numpy())
+        of_originals = self._vectors.lookup(originals.words)
+        of_paraphrases = self._vectors.lookup(paraphrases.words)
+        pairs = (
+            Sentences(of_originals, originals.counts),
+            places - originals.firsts,
+            Sentences(of_paraphrases, paraphrases.counts),
+        )
+        if self._rules.aligner == "cosine":
+            allowed = self._allowed(rows["target"].to_pylist(), paraphrases) if self._rules.same_kind else None
+            word, cosine = align(*pairs, self._rules.align_min_cosine, allowed)
+        else:
+            word, cosine = align_zscore(*pairs, self._rules.align_max_score)
+        found = word >= 0
+        index = np.where(found, paraphrases.firsts + word, 0)
+        for name, values in (("aligned_start", paraphrases.starts), ("aligned_end", paraphrases.ends)):
+            chosen = values[index] if len(values) else np.zeros(len(index), np.int32)
+            rows = rows.append_column(name, pa.array(chosen, pa.int32(), mask=~found))
+        rows = rows.append_column("alignment", pa.array(cosine, pa.float32(), mask=~found))
+        known: npt.NDArray[np.bool_] = np.any(of_originals[places], axis=1)
+        reasons = [
+            None if aligned else "no aligned word" if has_vector else "target has no vector"
+            for aligned, has_vector in zip(found.tolist(), known.tolist(), strict=True)
+        ]
+        return split_by_reason(rows, reasons)
+
+    def _allowed(self, targets: Sequence[str], paraphrases: Words) -> npt.NDArray[np.bool_]:
+        words = zip(paraphrases.words, paraphrases.rows.tolist(), strict=True)
+        lower = [target.lower() for target in targets]
+        return np.fromiter((same_kind(word, lower[row], self.language) for word, row in words), bool)
+
+    def _check_language(self, words: Sequence[str]) -> None:
+        if len(words) < _WORDS_TO_JUDGE_BY:
+            return
+        share = float(self._vectors.knows(words).mean())
+        if share < _LEAST_KNOWN_SHARE:
+            raise StageError(
+                f"vectors.path: {self.vectors} knows only {share:.0%} of the words of the sentences; "
+                f"are these vectors of the language {self.language!r}, and of words in lower case?"
+            )
+
+
+@dataclass
+class MakeTriples(_WithVectors):
+    """Asks the masked LM which words fit, chooses among them, and puts the triple together."""
+
+    name: ClassVar[str] = "mask"
+    needs: ClassVar[tuple[str, ...]] = ("text", "target", "target_start", "target_end")
+    adds: ClassVar[tuple[str, ...]] = tuple(name for name in TRIPLES.names if name != "unit")
+
+    masked: Mapping[str, Any] = field(default_factory=dict)
+    store: Store | None = field(default=None, metadata={"content": False})
+    device: str = field(default="auto", metadata={"content": False})
+    resources: Resources = field(default_factory=Resources, kw_only=True, metadata={"content": False})
+
+    def setup(self) -> None:
+        """Load the masked LM, the vectors of all its words, and which words of the corpus are names."""
+        super().setup()
+        threads = max(1, int(self.resources.cpus))
+        self._predictor = MaskedPredictor(**self.masked, device=self.device, threads=threads)
+        words = [word.lower() for word in self._predictor.vocabulary]
+        self._of_words, self._known = self._vectors.lookup(words), self._vectors.knows(words)
+        self._names: dict[str, bool] = {}
+        if self.store and self._rules.in_vocabulary:
+            table = CommittedTable(self.store, "vocabulary", "vocabulary").to_table(["word", "capital_share"])
+            shares = zip(table["word"].to_pylist(), table["capital_share"].to_pylist(), strict=True)
+            self._names = {word.lower(): share > _MOSTLY for word, share in shares}
+
+    def process(self, rows: pa.Table) -> Result:
+        """One prediction for all places of all rows, then row by row."""
+        records = rows.to_pylist()
+        round_trip = "paraphrase" in rows.column_names
+        slots = [Slot(row, r["text"], (r["target_start"], r["target_end"])) for row, r in enumerate(records)]
+        if round_trip:
+            slots += self.to_enrich(records)
+        slots = self._filled(slots, records)
+        positives = self._predicted_positives(slots[len(records) :] if round_trip else slots, records)
+        triples: list[dict[str, Any]] = []
+        reasons: list[str | None] = []
+        for slot, record in zip(slots, records, strict=False):
+            negative = self._negative(slot)
+            positive = positives.get(slot.row) or (_aligned_positive(record) if round_trip else None)
+            if negative is None:
+                reasons.append(slot.problem or "no negative word")
+            else:
+                reasons.append(None if positive else "no positive word")
+            triples.append({**(positive or {}), **(negative or {})})
+        for name in (name for name in self.adds if name not in rows.column_names):
+            values = [triple.get(name) for triple in triples]
+            rows = rows.append_column(name, pa.array(values, TRIPLES.field(name).type))
+        return split_by_reason(rows, reasons)
+
+    def to_enrich(self, records: Sequence[Mapping[str, Any]]) -> list[Slot]:
+        """The aligned words that look so much like the target that another one would teach more."""
+        if not self._rules.enrich:
+            return []
+        spans = [(record["aligned_start"], record["aligned_end"]) for record in records]
+        return [
+            Slot(row, record["paraphrase"], (start, end))
+            for row, (record, (start, end)) in enumerate(zip(records, spans, strict=True))
+            if not is_name(record["target"], record["target_start"])
+            and looks_like(record["paraphrase"][start:end], record["target"], self._rules, self.language)
+        ]
+
+    def _filled(self, slots: Sequence[Slot], records: Sequence[Mapping[str, Any]]) -> list[Slot]:
+        """With what is predicted there and known of it."""
+        predictions = self._predictor.predict([slot.text for slot in slots], [slot.span for slot in slots])
+        targets = [record["target"].lower() for record in records]
+        of_targets = self._vectors.lookup(targets)
+        words_of = Words.tokenized([slot.text for slot in slots]).by_row()
+        filled = []
+        for index, (slot, words) in enumerate(zip(slots, words_of, strict=True)):
+            indices = predictions.words[predictions.offsets[index] : predictions.offsets[index + 1]]
+            predicted = predictions[index]
+            candidates = [word.lower() for word in predicted.words]
+            probabilities = np.round(predicted.probabilities, _DECIMALS)
+            record, target = records[slot.row], targets[slot.row]
+            others = {word for start, word in words.items() if start != slot.span[0]}
+            before = [word for start, word in words.items() if start < slot.span[0]]
+            place = Place(
+                target=target,
+                name=is_name(record["target"], record["target_start"]),
+                abbreviation=record["target"].isupper(),
+                before=before[-1] if before else "",
+                others=others,
+                best=float(probabilities[0]) if len(probabilities) else 0.0,
+                word_class=class_of_place(target, candidates, probabilities, self.language),
+            )
+            cosines = np.round(self._of_words[indices] @ of_targets[slot.row], _DECIMALS)
+            # Down to the least probability that any rule asks for, and only words that have a vector of their own.
+            kept = np.flatnonzero((probabilities >= self._rules.least_probability) & self._known[indices])
+            filled.append(
+                slot._replace(
+                    place=place,
+                    words=[candidates[i] for i in kept],
+                    probabilities=probabilities[kept],
+                    cosines=cosines[kept],
+                    problem=predicted.reason,
+                )
+            )
+        return filled
+
+    def _negative(self, slot: Slot) -> dict[str, Any] | None:
+        assert slot.place
+        rules, bound = (
+            self._rules,
+            largest_cosine(slot.words, slot.cosines, slot.probabilities, slot.place.target, self._rules),
+        )
+        for word, probability, cosine in slot.candidates():
+            if (
+                why_not_negative(word, slot.place, cosine, probability, bound, rules, self._names, self.language)
+                is None
+            ):
+                scores = {"negative_cosine": cosine, "negative_probability": probability}
+                return {**slot.replaced("negative", word), **scores}
+        return None
+
+    def _predicted_positives(
+        self, slots: Sequence[Slot], records: Sequence[Mapping[str, Any]]
+    ) -> dict[int, dict[str, Any]]:
+        """For each row that has one the most probable word that can stand for the target."""
+        possible: list[tuple[Slot, str, float, float]] = []
+        for slot in slots:
+            assert slot.place
+            found = (
+                (slot, word, probability, cosine)
+                for word, probability, cosine in slot.candidates()
+                if why_not_positive(word, slot.place, cosine, probability, self._rules, self._names, self.language)
+                is None
+            )
+            possible += itertools.islice(found, _MOST_TRIED)
+        positives: dict[int, dict[str, Any]] = {}
+        for (slot, word, probability, cosine), same in zip(
+            possible, self._mean_the_same(possible, records), strict=True
+        ):
+            if same and slot.row not in positives:
+                record = records[slot.row]
+                rule = "enriched" if "paraphrase" in record else "substitution"
+                positives[slot.row] = {
+                    **_positive(record["target"], rule, slot.replaced("positive", word)),
+                    "positive_cosine": cosine,
+                    "positive_probability": probability,
+                }
+        return positives
+
+    def _mean_the_same(
+        self, possible: Sequence[tuple[Slot, str, float, float]], records: Sequence[Mapping[str, Any]]
+    ) -> Sequence[bool]:
+        """Whether, for the masked LM itself, the original sentence says the same with the other word in it."""
+        least = self._rules.context_min_cosine
+        if least is None or not possible:
+            return [True] * len(possible)
+        rows = sorted({slot.row for slot, *_ in possible})
+        originals = [
+            Slot(row, records[row]["text"], (records[row]["target_start"], records[row]["target_end"])) for row in rows
+        ]
+        of_row = dict(zip(rows, originals, strict=True))
+        changed = [of_row[slot.row].replaced("changed", word) for slot, word, *_ in possible]
+        texts = [slot.text for slot in originals] + [sentence["changed"] for sentence in changed]
+        spans = [slot.span for slot in originals] + [(s["changed_start"], s["changed_end"]) for s in changed]
+        states = self._predictor.states(texts, spans)
+        number = {row: index for index, row in enumerate(rows)}
+        before = states[[number[slot.row] for slot, *_ in possible]]
+        similar = np.einsum("ij,ij->i", before, states[len(rows) :])
+        return [bool(cosine >= least) for cosine in np.round(similar, _DECIMALS)]
+
+
+class Slot(NamedTuple):
+    """A place in a sentence, with the words predicted for it, in lower case and most probable first."""
+
+    row: int
+    text: str
+    span: tuple[int, int]
+    place: Place | None = None
+    words: Sequence[str] = ()
+    probabilities: npt.NDArray[np.float32] = _NOTHING
+    cosines: npt.NDArray[np.float32] = _NOTHING
+    problem: str | None = None
+    """Why nothing could be predicted."""
+
+    def candidates(self) -> Iterator[tuple[str, float, float]]:
+        """Each word with its probability and its cosine to the target."""
+        return zip(self.words, self.probabilities.tolist(), self.cosines.tolist(), strict=True)
+
+    def replaced(self, kind: str, word: str) -> dict[str, Any]:
+        """The sentence with exactly the span replaced, in the case of what was there, and where the new word is."""
+        start, end = self.span
+        word = match_case(word, self.text[start:end])
+        return _sentence(kind, self.text[:start] + word + self.text[end:], (start, start + len(word)))
+
+
+class Words(NamedTuple):
+    """The words, in lower case and without marks, of many texts: flat, with the row and the span of each."""
+
+    words: list[str]
+    rows: npt.NDArray[np.int64]
+    starts: npt.NDArray[np.int32]
+    ends: npt.NDArray[np.int32]
+    counts: npt.NDArray[np.int64]
+
+    @classmethod
+    def tokenized(cls, texts: Sequence[str]) -> Words:
+        """Of texts that have no tokens yet."""
+        return cls.of(texts, *tokenize(texts))
+
+    @classmethod
+    def of(cls, texts: Sequence[str], counts: Any, starts: Any, ends: Any) -> Words:
+        """Those of the tokens that begin with a letter or digit."""
+        rows = np.repeat(np.arange(len(texts)), np.asarray(counts))
+        starts, ends = np.asarray(starts), np.asarray(ends)
+        kept = (character_kinds(texts)[starts_of(texts)[rows] + starts] & (LETTER | DIGIT)) != 0
+        rows, starts, ends = rows[kept], starts[kept], ends[kept]
+        spans = zip(rows.tolist(), starts.tolist(), ends.tolist(), strict=True)
+        words = [texts[row][start:end].lower() for row, start, end in spans]
+        return cls(words, rows, starts, ends, np.bincount(rows, minlength=len(texts)))
+
+    @property
+    def firsts(self) -> npt.NDArray[np.int64]:
+        """The index of each text's first word."""
+        return np.cumsum(self.counts) - self.counts
+
+    def at(self, starts: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
+        """The index of the word that starts there, for each text."""
+        index = np.flatnonzero(self.starts == starts[self.rows])
+        if len(index) != len(starts):
+            raise StageError("a target is no word of its sentence: the store was not made by this version")
+        return index
+
+    def by_row(self) -> list[dict[int, str]]:
+        """For each text its words by where they start."""
+        texts: list[dict[int, str]] = [{} for _ in self.counts]
+        for row, start, word in zip(self.rows.tolist(), self.starts.tolist(), self.words, strict=True):
+            texts[row][start] = word
+        return texts
+
+
+def _sentence(kind: str, text: str, span: tuple[int, int]) -> dict[str, Any]:
+    start, end = span
+    return {kind: text, f"{kind}_word": text[start:end], f"{kind}_start": start, f"{kind}_end": end}
+
+
+def _positive(target: str, rule: str, sentence: dict[str, Any]) -> dict[str, Any]:
+    distance = edit_distance(target.lower(), sentence["positive_word"].lower())
+    return {**sentence, "positive_rule": rule, "edit_distance": distance}
+
+
+def _aligned_positive(record: Mapping[str, Any]) -> dict[str, Any]:
+    sentence = _sentence("positive", record["paraphrase"], (record["aligned_start"], record["aligned_end"]))
+    return {**_positive(record["target"], "aligned", sentence), "positive_cosine": record["alignment"]}

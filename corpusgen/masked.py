@@ -1,0 +1,483 @@
+"""Masked-token prediction in bulk: which whole words a masked language model would put in a target's place.
+
+Nearly all the time must go to the matrix products of the encoder. So texts of like length share a batch, the head
+sees the masked places and nothing else, and only the best candidates leave the device.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import unicodedata
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import torch
+
+from corpusgen.errors import StageError
+
+SHARED_PIECE = "target shares a word piece with its neighbours"
+INSIDE_WORD = "target begins inside a word"
+NO_PIECE = "target has no word piece"
+TOO_LONG = "target is longer than the model's input"
+OUTSIDE = "span is empty or outside the text"
+
+# Measured on one core (beyond 2,048 the activations leave the cache). A GPU wants far more at a time.
+_BATCH_TOKENS = {"cpu": 1024, "cuda": 16384}
+_TEXTS_AT_ONCE = 1000  # encodings are large objects: keep few of them
+
+
+class Candidates(NamedTuple):
+    """Words for one place, the most probable first; of equally probable ones the first in the vocabulary first."""
+
+    words: list[str]
+    probabilities: npt.NDArray[np.float32]
+    reason: str | None
+    """Why there are none; one of the constants of this module."""
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """The candidates of many places, flat: those of place i lie at `offsets[i]:offsets[i + 1]`.
+
+    `words` are indices into `vocabulary`, all words the model can predict, so that what belongs to a word (its vector,
+    say) need be looked up once only.
+    """
+
+    vocabulary: list[str]
+    offsets: npt.NDArray[np.int32]
+    words: npt.NDArray[np.int32]
+    probabilities: npt.NDArray[np.float32]
+    reasons: list[str | None]
+
+    def __len__(self) -> int:
+        return len(self.reasons)
+
+    def __getitem__(self, index: int) -> Candidates:
+        index = range(len(self))[index]  # from the end too, and never beyond it
+        start, end = self.offsets[index : index + 2]
+        words = [self.vocabulary[word] for word in self.words[start:end].tolist()]
+        return Candidates(words, self.probabilities[start:end], self.reasons[index])
+
+    def __iter__(self) -> Iterator[Candidates]:
+        return (self[index] for index in range(len(self)))
+
+    def columns(self) -> tuple[pa.ListArray, pa.ListArray]:
+        """Words and probabilities as Arrow columns, a list per place."""
+        words = pa.array(self.vocabulary, pa.string()).take(pa.array(self.words))
+        probabilities = pa.array(self.probabilities)
+        offsets = pa.array(self.offsets)
+        return pa.ListArray.from_arrays(offsets, words), pa.ListArray.from_arrays(offsets, probabilities)
+
+
+@dataclass(frozen=True)
+class _Pieces:
+    """What the pieces of a model's vocabulary stand for."""
+
+    vocabulary: list[str]
+    word: npt.NDArray[np.int32]
+    """2 × pieces: the word that a piece stands for, or -1; first inside, then at the beginning of a word.
+
+    Byte-level BPE and SentencePiece mark pieces that follow a space. At the beginning of a text or after a bracket
+    pieces have no mark; there the words are those pieces without it that exist with it too.
+    """
+    opens: npt.NDArray[np.bool_]
+    """Whether a piece opens a word."""
+    lone_marker: int | None
+    """The mark as a piece of its own; it belongs to the word that follows."""
+    marked: bool
+    """Whether pieces that open a word are marked, and not, as in WordPiece, those that do not."""
+
+    @classmethod
+    def of(cls, tokenizer: Any, size: int) -> _Pieces:
+        """Sort the pieces of a fast tokenizer; the model's vocabulary may have more than those."""
+        import tokenizers
+
+        pieces: dict[str, int] = tokenizer.get_vocab()
+        model = tokenizer.backend_tokenizer.model
+        if isinstance(model, tokenizers.models.WordPiece):
+            marker = ""
+            opening = {piece for piece in pieces if not piece.startswith(model.continuing_subword_prefix)}
+            texts = {piece: piece for piece in opening}
+        else:
+            marker = max("▁Ġ", key=lambda mark: sum(piece.startswith(mark) for piece in pieces))
+            opening = {piece for piece in pieces if piece.startswith(marker)}
+            texts = {piece: piece.removeprefix(marker) for piece in pieces}
+            if marker == "Ġ":
+                decode = tokenizers.decoders.ByteLevel().decode
+                texts = {piece: text if text.isascii() else decode([text]) for piece, text in texts.items()}
+        added = tokenizer.get_added_vocab()
+        words = {piece: text for piece, text in texts.items() if piece not in added and _is_word(text)}
+        vocabulary = sorted({text for piece, text in words.items() if piece in opening})
+        index = {text: number for number, text in enumerate(vocabulary)}
+        word = np.full((2, size), -1, np.int32)
+        for piece, text in words.items():
+            word[int(piece in opening), pieces[piece]] = index.get(text, -1)
+        opens = np.isin(np.arange(size), [pieces[piece] for piece in opening])
+        return cls(vocabulary, word, opens, pieces.get(marker), marked=bool(marker))
+
+
+class _Masked(NamedTuple):
+    """A text as the model gets it."""
+
+    ids: list[int]
+    place: int
+    opens: bool
+    """Whether the target's first piece is one that opens a word, as all do in the middle of a plain sentence."""
+
+
+class MaskedPredictor:
+    """Predicts words for masked places with any `AutoModelForMaskedLM`, from the hub or a folder.
+
+    Candidates are whole words: single pieces that can stand for a word, of two or more letters and nothing else.
+    Their probabilities are those of the full vocabulary. With `masks="piece"` each piece of the target becomes a mask
+    and the first is predicted; with `masks="word"` the target becomes one mask.
+
+    `batch_tokens` bounds a batch, padding counted; by default it suits the device. `device` "auto" is a GPU if there
+    is one, `dtype` "auto" float16 there and float32 on a CPU. The same texts give the same bits in any order; in other
+    company they are batched otherwise, and probabilities may differ in the last digits.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        revision: str | None = None,
+        top_k: int = 100,
+        masks: Literal["piece", "word"] = "piece",
+        batch_tokens: int | None = None,
+        device: str = "auto",
+        dtype: str = "auto",
+        threads: int | None = None,
+    ) -> None:
+        if threads:
+            torch.set_num_threads(threads)
+        self._name = model
+        self._device = _device(device)
+        self._tokenizer, self._model = _load(model, revision, _dtype(dtype, self._device))
+        self._model.to(self._device).eval()
+        self._backend = self._tokenizer.backend_tokenizer
+        self._backend.no_truncation()  # a tokenizer file may hold settings of the training: the window is ours
+        self._backend.no_padding()
+        self._pieces = _Pieces.of(self._tokenizer, self._model.config.vocab_size)
+        if not self._pieces.vocabulary:
+            raise StageError(f"{model}: its vocabulary has no whole words; is its tokenizer in the same folder?")
+        self._longest = _longest_input(self._tokenizer, self._model)
+        self._whole_target = masks == "word"
+        self._batch_tokens = batch_tokens or _BATCH_TOKENS.get(self._device.type, _BATCH_TOKENS["cpu"])
+        self._forbidden = torch.from_numpy(self._pieces.word < 0).to(self._device)
+        self._top_k = min(top_k, self._forbidden.shape[1])
+        self._places = torch.empty(0, dtype=torch.long)
+        self._keep_only_places()
+
+    @property
+    def vocabulary(self) -> list[str]:
+        """All words that can be predicted."""
+        return self._pieces.vocabulary
+
+    def predict(self, texts: Sequence[str], spans: Sequence[tuple[int, int]]) -> Predictions:
+        """Candidates for the word at each text's span of characters.
+
+        Every item gets an answer: where exactly the target cannot be masked there are no candidates, but a reason.
+        """
+        masked, reasons = self._mask_all(texts, spans)
+        # By content too: then the batches, and with them the last bits, do not depend on the order of the texts.
+        order = sorted(masked, key=lambda index: (len(masked[index].ids), masked[index].ids, masked[index].place))
+        words = np.full((len(reasons), self._top_k), -1, np.int32)
+        probabilities = np.zeros((len(reasons), self._top_k), np.float32)
+        for batch in _batches(order, [len(masked[index].ids) for index in order], self._batch_tokens):
+            rows, ranks, found, how_probable = self._predict_batch([masked[index] for index in batch])
+            rows = np.array(batch)[rows]
+            words[rows, ranks] = found
+            probabilities[rows, ranks] = how_probable
+        present = words >= 0
+        offsets = np.concatenate(([0], np.cumsum(present.sum(axis=1)))).astype(np.int32)
+        return Predictions(self.vocabulary, offsets, words[present], probabilities[present], reasons)
+
+    def states(self, texts: Sequence[str], spans: Sequence[tuple[int, int]]) -> npt.NDArray[np.float32]:
+        """What the model makes of the word at each span where it stands, unmasked: a vector of unit length.
+
+        The mean of its pieces' states two thirds up, where word meaning is clearest. A word that cannot be found, or
+        does not fit the model's input, has a zero vector.
+        """
+        encodings = self._backend.encode_batch(list(texts))
+        found = [
+            self._pieces_of(text, span, encoding) if len(encoding.ids) <= self._longest else TOO_LONG
+            for text, span, encoding in zip(texts, spans, encodings, strict=True)
+        ]
+        order = sorted(
+            (index for index, pieces in enumerate(found) if not isinstance(pieces, str)),
+            key=lambda index: (len(encodings[index].ids), encodings[index].ids),
+        )
+        states = np.zeros((len(found), self._model.config.hidden_size), np.float32)
+        for batch in _batches(order, [len(encodings[index].ids) for index in order], self._batch_tokens):
+            states[batch] = self._states_of(
+                [encodings[index].ids for index in batch], [found[index] for index in batch]
+            )
+        return states
+
+    @torch.inference_mode()
+    def _states_of(self, batch: list[list[int]], pieces: list[Any]) -> npt.NDArray[np.float32]:
+        self._places = torch.zeros(len(batch), dtype=torch.long, device=self._device)  # the last layer is not looked at
+        inputs = self._padded(batch)
+        layers = self._model.base_model(**inputs, output_hidden_states=True).hidden_states
+        states = layers[round((len(layers) - 1) * 2 / 3)].float()
+        index = torch.arange(states.shape[1], device=self._device)
+        first, last = torch.tensor(pieces, device=self._device).T
+        inside = (index >= first[:, None]) & (index <= last[:, None])
+        mean = (states * inside[:, :, None]).sum(1) / inside.sum(1, keepdim=True)
+        result: npt.NDArray[np.float32] = torch.nn.functional.normalize(mean, dim=-1).cpu().numpy()
+        return result
+
+    def _padded(self, batch: list[list[int]]) -> dict[str, torch.Tensor]:
+        lengths = np.array([len(ids) for ids in batch])
+        present = np.arange(lengths.max()) < lengths[:, None]
+        padded = np.full(present.shape, self._tokenizer.pad_token_id or 0, np.int64)
+        padded[present] = np.concatenate(batch)
+        return {
+            "input_ids": torch.from_numpy(padded).to(self._device),
+            "attention_mask": torch.from_numpy(present.astype(np.int64)).to(self._device),
+        }
+
+    def _mask_all(
+        self, texts: Sequence[str], spans: Sequence[tuple[int, int]]
+    ) -> tuple[dict[int, _Masked], list[str | None]]:
+        """The texts that can be masked, by index, and the reasons why others cannot."""
+        if len(spans) != len(texts):
+            raise ValueError(f"{len(texts)} texts, but {len(spans)} spans")
+        masked: dict[int, _Masked] = {}
+        reasons: list[str | None] = []
+        for start in range(0, len(texts), _TEXTS_AT_ONCE):
+            some = list(texts[start : start + _TEXTS_AT_ONCE])
+            encodings = self._backend.encode_batch(some)
+            for text, span, encoding in zip(some, spans[start : start + _TEXTS_AT_ONCE], encodings, strict=True):
+                result = self._mask(text, span, encoding)
+                if isinstance(result, _Masked):
+                    masked[len(reasons)] = result
+                reasons.append(None if isinstance(result, _Masked) else result)
+        return masked, reasons
+
+    def _mask(self, text: str, span: tuple[int, int], encoding: Any) -> _Masked | str:
+        """The text with its target masked, or the reason why not."""
+        found = self._pieces_of(text, span, encoding)
+        if isinstance(found, str):
+            return found
+        first, last = found
+        ids = encoding.ids
+        opens = bool(self._pieces.opens[ids[first]])
+        if not opens and not self._pieces.marked:
+            return INSIDE_WORD
+        masks = [self._tokenizer.mask_token_id] * (1 if self._whole_target else last + 1 - first)
+        ids = ids[:first] + masks + ids[last + 1 :]
+        if len(ids) <= self._longest:
+            return _Masked(ids, first, opens)
+        return self._window(ids, first, len(masks), encoding.special_tokens_mask, opens)
+
+    def _pieces_of(self, text: str, span: tuple[int, int], encoding: Any) -> tuple[int, int] | str:
+        """The first and the last piece of the target, or the reason why there are none."""
+        start, end = span
+        surface = text[start:end].strip()
+        if not (0 <= start < end <= len(text) and surface):
+            return OUTSIDE
+        start = text.index(surface, start)
+        end = start + len(surface)
+        ids, offsets = encoding.ids, encoding.offsets
+        target = [index for index, (a, b) in enumerate(offsets) if max(a, start) < min(b, end)]
+        if not target:
+            return NO_PIECE
+        first, last = target[0], target[-1]
+        # Offsets may take in the space before a word, never a part of another.
+        if text[offsets[first][0] : start].strip() or text[end : offsets[last][1]].strip():
+            return SHARED_PIECE
+        if first and not self._pieces.opens[ids[first]] and ids[first - 1] == self._pieces.lone_marker:
+            first -= 1
+        return first, last
+
+    def _window(self, ids: list[int], place: int, masks: int, special: list[int], opens: bool) -> _Masked | str:
+        """As much of a text as the model takes, the target in the middle, between the text's special tokens."""
+        head = special.index(0)
+        tail = special[::-1].index(0)
+        room = self._longest - head - tail
+        if masks > room:
+            return TOO_LONG
+        body = ids[head : len(ids) - tail]
+        begin = min(max(place - head + masks // 2 - room // 2, 0), len(body) - room)
+        window = ids[:head] + body[begin : begin + room] + ids[len(ids) - tail :]
+        return _Masked(window, place - begin, opens)
+
+    def _predict_batch(self, batch: list[_Masked]) -> tuple[npt.NDArray[Any], ...]:
+        """Row, rank, word and probability of all candidates; a batch that does not fit into memory is halved."""
+        try:
+            return self._candidates(batch)
+        except (RuntimeError, MemoryError) as error:
+            if not _out_of_memory(error):
+                raise
+            if len(batch) == 1:
+                raise StageError(
+                    f"{self._name}: not even one text of {len(batch[0].ids)} tokens fits into the memory of "
+                    f"{self._device}: free some, or take a smaller model"
+                ) from error
+        if self._device.type == "cuda":
+            torch.cuda.empty_cache()
+        middle = len(batch) // 2
+        halves = [self._predict_batch(half) for half in (batch[:middle], batch[middle:])]
+        halves[1] = (halves[1][0] + middle, *halves[1][1:])
+        return tuple(np.concatenate(columns) for columns in zip(*halves, strict=True))
+
+    @torch.inference_mode()
+    def _candidates(self, batch: list[_Masked]) -> tuple[npt.NDArray[Any], ...]:
+        self._places = torch.tensor([item.place for item in batch], device=self._device)
+        opens = torch.tensor([int(item.opens) for item in batch], device=self._device)
+        output = self._model(**self._padded([item.ids for item in batch]))
+        logits = output.logits[:, 0].float()  # batch × vocabulary
+        normalizer = logits.logsumexp(-1)
+        if not normalizer.isfinite().all():  # as soon as one logit is NaN or infinite
+            raise StageError(
+                f"{self._name} gives NaN or infinite scores in {self._model.dtype}: use dtype float32, or bfloat16 on "
+                "a GPU; if that is what you use, the weights are damaged"
+            )
+        scores = logits.masked_fill_(self._forbidden[opens], -torch.inf)
+        # Whatever is as good as the last of the best, so that of equals at the border the first are taken.
+        border = scores.topk(self._top_k).values[:, -1:]
+        where = ((scores >= border) & (scores > -torch.inf)).nonzero(as_tuple=True)
+        probabilities = (scores[where] - normalizer[where[0]]).exp()
+        rows, pieces, values, probabilities = (
+            column.cpu().numpy() for column in (*where, scores[where], probabilities)
+        )
+        order = np.lexsort((-values, rows))  # stable: equals stay in the order of the vocabulary
+        ranks = np.arange(len(rows)) - np.searchsorted(rows, rows)
+        order, ranks = order[ranks < self._top_k], ranks[ranks < self._top_k]
+        rows = rows[order]
+        words = self._pieces.word[opens.cpu().numpy()[rows], pieces[order]]
+        return rows, ranks, words, probabilities[order]
+
+    def _keep_only_places(self) -> None:
+        """Drop all hidden states but those of the places as early as the model permits: the head is half the work."""
+
+        def take(hidden: torch.Tensor) -> torch.Tensor:
+            return hidden[torch.arange(len(hidden), device=hidden.device), self._places].unsqueeze(1)
+
+        def after_attention(_: Any, inputs: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
+            return tuple(take(states) for states in inputs)
+
+        def after_encoder(_: Any, inputs: Any, output: Any) -> Any:
+            if output.last_hidden_state.shape[1] > 1:
+                output.last_hidden_state = take(output.last_hidden_state)
+            return output
+
+        encoder = self._model.base_model
+        if encoder is self._model:
+            raise StageError(f"{self._name}: {type(self._model).__name__} has no encoder apart from its head")
+        encoder.register_forward_hook(after_encoder)
+        with contextlib.suppress(AttributeError):  # in BERT's family the last layer after its attention is saved too
+            encoder.encoder.layer[-1].attention.output.register_forward_pre_hook(after_attention)
+
+
+def _is_word(text: str) -> bool:
+    """Two or more letters; many scripts write vowels and accents as marks that follow a letter."""
+    return len(text) > 1 and (
+        text.isalpha() or (text[0].isalpha() and all(unicodedata.category(character)[0] in "LM" for character in text))
+    )
+
+
+def _batches(order: Sequence[int], lengths: Sequence[int], most: int) -> Iterator[Sequence[int]]:
+    """Cut items, sorted by length, into batches of so many tokens with padding, or of one item."""
+    start = 0
+    for stop in range(1, len(order) + 1):
+        if stop == len(order) or (stop + 1 - start) * lengths[stop] > most:
+            yield order[start:stop]
+            start = stop
+
+
+def _out_of_memory(error: Exception) -> bool:
+    return isinstance(error, MemoryError | torch.cuda.OutOfMemoryError) or "DefaultCPUAllocator" in str(error)
+
+
+def _longest_input(tokenizer: Any, model: Any) -> int:
+    """How many tokens the model takes. RoBERTa's family begins to count positions after its padding token's id."""
+    limits = [tokenizer.model_max_length, getattr(model.config, "max_position_embeddings", None) or 2**31]
+    for name, module in model.named_modules():
+        if name.endswith("position_embeddings") and isinstance(module, torch.nn.Embedding):
+            limits.append(module.num_embeddings - (0 if module.padding_idx is None else module.padding_idx + 1))
+    return int(min(limits))
+
+
+def _device(name: str) -> torch.device:
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise StageError(f"device {name!r} is none that torch knows: use auto, cpu or cuda") from error
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise StageError(f"device {name!r}: torch finds no GPU here: use auto or cpu")
+    return device
+
+
+def _dtype(name: str, device: torch.device) -> torch.dtype:
+    dtypes = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
+    if name == "auto":
+        name = "float16" if device.type == "cuda" else "float32"
+    if name not in dtypes:
+        raise StageError(f"dtype {name!r} is none of auto, {', '.join(dtypes)}")
+    if name == "bfloat16" and device.type == "cpu":
+        raise StageError("dtype bfloat16 is many times slower than float32 on a CPU: use auto or float32")
+    return dtypes[name]
+
+
+def _load(name: str, revision: str | None, dtype: torch.dtype) -> tuple[Any, Any]:
+    """Tokenizer and model, or an error that says what is wrong with them."""
+    try:
+        from transformers import AutoModelForMaskedLM, AutoTokenizer
+    except ImportError as missing:
+        raise StageError("masked-token prediction needs: pip install transformers") from missing
+    path = os.path.expanduser(name)
+    if not os.path.isdir(path) and (path.startswith((os.sep, ".")) or path.count("/") > 1):
+        raise StageError(f"masked language model {name}: no such folder")
+    try:
+        with _quiet_transformers():
+            tokenizer = AutoTokenizer.from_pretrained(path, revision=revision)
+            model, loaded = AutoModelForMaskedLM.from_pretrained(
+                path, revision=revision, dtype=dtype, output_loading_info=True
+            )
+    except Exception as error:
+        raise StageError(
+            f"masked language model {name} does not load: {' '.join(str(error).split())}; give a folder with a model "
+            "and its tokenizer, or a model of the hub that this machine can reach or has in its cache"
+        ) from error
+    missing_weights = sorted(loaded["missing_keys"])
+    if missing_weights:
+        raise StageError(
+            f"{name} has no head for masked-token prediction: {len(missing_weights)} weights are missing, "
+            f"{missing_weights[0]} for one; take the model as it was pre-trained, not an encoder cut out of it"
+        )
+    return _checked(tokenizer, model, name), model
+
+
+def _checked(tokenizer: Any, model: Any, name: str) -> Any:
+    if not tokenizer.is_fast:
+        raise StageError(f"{name}: its tokenizer gives no offsets; a fast one is needed, that is a tokenizer.json")
+    if tokenizer.mask_token_id is None:
+        raise StageError(f"{name}: its tokenizer has no mask token; take a model that was pre-trained with one")
+    if max(tokenizer.get_vocab().values()) >= model.config.vocab_size:
+        raise StageError(f"{name}: its tokenizer has pieces that the model does not know; they do not belong together")
+    return tokenizer
+
+
+@contextlib.contextmanager
+def _quiet_transformers() -> Iterator[None]:
+    """Without progress bars and reports: what matters of them is in our errors."""
+    from transformers.utils import logging
+
+    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+        if bars:
+            logging.enable_progress_bar()

@@ -1,0 +1,40 @@
+"""Translation: one interface over several engines, deterministic, in batches of bounded size."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, Protocol
+
+from corpusgen.translate.settings import TranslatorSettings
+
+__all__ = ["Device", "Translator", "TranslatorSettings", "open_translator"]
+
+Device = Literal["cpu", "cuda", "auto"]
+
+
+class Translator(Protocol):
+    """Translates in one direction."""
+
+    def translate(self, texts: Sequence[str]) -> list[str]:
+        """The translation of each text, in the same order; that of an empty one is empty."""
+
+
+def open_translator(settings: TranslatorSettings, device: Device = "auto", threads: int = 1) -> Translator:
+    """Load a translator. StageError says what is missing; nothing is downloaded but models named by their hub id."""
+    match settings.backend:
+        case "ctranslate2":
+            from corpusgen.translate.with_ctranslate2 import CTranslate2Translator
+
+            return CTranslate2Translator(settings, device, threads)
+        case "fairseq":
+            from corpusgen.translate.with_fairseq import FairseqTranslator
+
+            return FairseqTranslator(settings, device, threads)
+        case "transformers":
+            from corpusgen.translate.with_transformers import TransformersTranslator
+
+            return TransformersTranslator(settings, device, threads)
+        case "bergamot":
+            from corpusgen.translate.with_bergamot import BergamotTranslator
+
+            return BergamotTranslator(settings, device, threads)

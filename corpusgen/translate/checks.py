@@ -1,0 +1,60 @@
+"""What is wrong with a translation, as far as one can see without knowing the languages."""
+
+from __future__ import annotations
+
+import unicodedata
+
+_SHORTEST, _LONGEST = 0.4, 2.5  # width of a translation by that of the text; of good ones it is 0.7 to 1.5
+_SLACK = 20  # characters by which a short text may differ in any case
+
+_MARKS = frozenset(".!?…。．！？؟۔।॥։።။។;\u037e")  # ends of sentences in many scripts; Greek asks with a semicolon
+_CLOSING = " \u00a0\u202f\"'”’»›“‘)]」』）"  # may follow them
+_WITHOUT_MARKS = {"th", "lo"}  # languages that end a sentence with nothing
+
+_TIMES, _LOOP, _SEED = 3, 24, 8  # a loop: the same piece three times in a row, over 24 characters at least
+
+
+def fault(text: str, translation: str, language: str) -> str | None:
+    """Why the translation of a text into a language cannot be right, or None."""
+    if not translation.strip():
+        return "empty translation"
+    if _plain(text) == _plain(translation):
+        return "untranslated"
+    before, after = _width(text), _width(translation)
+    if after > _LONGEST * before + _SLACK or (has_loop(translation) and not has_loop(text)):
+        return "runaway translation"
+    # A search that ran into its limit, or stopped early, has not come to the mark at the end.
+    lost_its_end = language not in _WITHOUT_MARKS and _ends_as_sentence(text) and not _ends_as_sentence(translation)
+    return "truncated translation" if lost_its_end or after < _SHORTEST * before - _SLACK else None
+
+
+def has_loop(text: str) -> bool:
+    """Whether some piece of the text, of any length, comes over and over without anything in between."""
+    last_seen: dict[str, int] = {}
+    for here in range(len(text) - _SEED + 1):
+        seed = text[here : here + _SEED]
+        before = last_seen.get(seed)
+        last_seen[seed] = here
+        if before is None:
+            continue
+        # The piece is what lies between: does the text go on as it did then, until the piece has come often enough?
+        piece = here - before
+        rest = max(_TIMES * piece, _LOOP) - piece
+        if here + rest <= len(text) and text.startswith(text[before : before + rest], here):
+            return True
+    return False
+
+
+def _ends_as_sentence(text: str) -> bool:
+    return text.rstrip(_CLOSING)[-1:] in _MARKS
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.casefold().split())
+
+
+def _width(text: str) -> int:
+    """Characters, those of East Asia twice: as they are wider, they also say more."""
+    if text.isascii():
+        return len(text)
+    return len(text) + sum(unicodedata.east_asian_width(character) in "WF" for character in text)

@@ -1,0 +1,99 @@
+"""fairseq 0.12.2, its last release, on the Python and torch of today. Nothing of it needs to be edited.
+
+What changed since it was written, and one thing that it should not do:
+
+1. Python 3.11 refuses a dataclass field whose default is an instance of an unhashable class, as fairseq's nested
+   configurations are. While fairseq is imported, its own dataclasses are made hashable.
+2. torch loads only weights from a checkpoint, unless told which other classes are harmless. A checkpoint of fairseq
+   also holds its settings in an `argparse.Namespace`; that class is named, and safe loading stays on.
+3. The fast path of encoder layers calls torch in a way that no longer works. It is switched off.
+4. It requires versions of packages that no longer install: hence `pip install --no-deps`.
+5. Importing it sets up the logging of the whole process. `logging.basicConfig` does nothing where there is a handler.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import logging
+import re
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from corpusgen.errors import StageError
+
+
+def import_fairseq() -> ModuleType:
+    """The package, ready to load checkpoints."""
+    import torch
+
+    torch.serialization.add_safe_globals([argparse.Namespace])
+    try:
+        with _hashable_dataclasses("fairseq"), _logging_left_alone():
+            import fairseq
+    except ImportError as missing:
+        raise StageError(
+            f"backend: fairseq needs fairseq ({missing}): "
+            "pip install 'wicdistil[fairseq]' and then pip install --no-deps fairseq==0.12.2"
+        ) from missing
+    return fairseq  # type: ignore[no-any-return]
+
+
+def without_fast_path(model: Any) -> Any:
+    """The same model, its encoder computed step by step."""
+    for layer in getattr(model.encoder, "layers", ()):
+        layer.can_use_fastpath = False
+    return model
+
+
+@contextmanager
+def checkpoint_errors_explained(checkpoint: Path) -> Iterator[None]:
+    """Within the block, whatever fails becomes a StageError that says what a checkpoint should be like."""
+    try:
+        with warnings.catch_warnings():  # of Hydra about the way in which fairseq uses it
+            warnings.simplefilter("ignore")
+            yield
+    except Exception as error:
+        if refused := re.search(r"GLOBAL (\S+)", str(error)):
+            raise StageError(
+                f"{checkpoint}: it holds {refused[1]}, which is neither weights nor settings, so it is not loaded. If "
+                "you trust where it comes from, save it again without: state = torch.load(file, weights_only=False); "
+                "state['extra_state'] = {}; torch.save(state, file)"
+            ) from error
+        raise StageError(
+            f"{checkpoint}: fairseq cannot load it: {error}; it should be a checkpoint of the task translation, beside "
+            "it the dictionaries dict.<language>.txt, and source and target must be set if it does not name them"
+        ) from error
+
+
+@contextmanager
+def _hashable_dataclasses(package: str) -> Iterator[None]:
+    """Within the block, dataclasses defined in a package get a hash, whatever they say."""
+    plain: Callable[..., Any] = dataclasses.dataclass
+
+    def dataclass(cls: type | None = None, /, **options: Any) -> Any:
+        def decorate(cls: type) -> Any:
+            hashable = {"unsafe_hash": True} if cls.__module__.partition(".")[0] == package else {}
+            return plain(cls, **{**options, **hashable})
+
+        return decorate if cls is None else decorate(cls)
+
+    dataclasses.dataclass = dataclass
+    try:
+        yield
+    finally:
+        dataclasses.dataclass = plain
+
+
+@contextmanager
+def _logging_left_alone() -> Iterator[None]:
+    handler = logging.NullHandler()
+    logging.root.addHandler(handler)
+    try:
+        yield
+    finally:
+        logging.root.removeHandler(handler)

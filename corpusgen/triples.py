@@ -1,0 +1,63 @@
+"""The triple: what the product makes. docs/triples.md explains the columns to readers."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from corpusgen.schemas import PLACE
+
+
+def _field(name: str, kind: pa.DataType, description: str) -> pa.Field:
+    return pa.field(name, kind, metadata={"description": description})
+
+
+_ORIGINAL = (
+    _field("id", pa.string(), "id of the sentence: a hash of its place and text"),
+    _field("target", pa.string(), "wt, the target word as it stands in the sentence"),
+    _field("text", pa.string(), "S, the original sentence"),
+    _field("target_start", pa.int32(), "first character of wt in S"),
+    _field("target_end", pa.int32(), "after the last character of wt in S"),
+)
+_PLACE = (
+    *(_field(name, kind, f"{name} the sentence comes from") for name, kind in PLACE),
+    _field("paragraph", pa.int32(), "number of the paragraph in the article"),
+    _field("sentence", pa.int32(), "number of the sentence in the paragraph"),
+)
+
+TRIPLES = pa.schema(
+    [
+        *_ORIGINAL,
+        _field("positive", pa.string(), "Sp, the positive sentence: says the same"),
+        _field("positive_word", pa.string(), "wp, the word that stands for wt there"),
+        _field("positive_start", pa.int32(), "first character of wp in Sp"),
+        _field("positive_end", pa.int32(), "after the last character of wp in Sp"),
+        _field("negative", pa.string(), "Sn, the negative sentence: S with another word in the place of wt"),
+        _field("negative_word", pa.string(), "wn, that other word"),
+        _field("negative_start", pa.int32(), "first character of wn in Sn"),
+        _field("negative_end", pa.int32(), "after the last character of wn in Sn"),
+        _field("positive_rule", pa.string(), "what chose wp: aligned, enriched or substitution"),
+        _field("alignment", pa.float32(), "cosine of wt and the aligned word; null without a paraphrase"),
+        _field("positive_cosine", pa.float32(), "cosine of wt and wp"),
+        _field("positive_probability", pa.float32(), "the masked LM's probability of wp; null if aligned"),
+        _field("edit_distance", pa.int32(), "edit distance of wt and wp in lower case"),
+        _field("negative_cosine", pa.float32(), "cosine of wt and wn"),
+        _field("negative_probability", pa.float32(), "the masked LM's probability of wn"),
+        _field("pivot", pa.string(), "S in the pivot language; null without a paraphrase"),
+        *_PLACE,
+        _field("unit", pa.string(), "id of the unit of work that made the triple"),
+    ]
+)
+
+FAILED = pa.schema(
+    [
+        *_ORIGINAL,
+        _field("reason", pa.string(), "why there is no triple"),
+        _field("pivot", pa.string(), "S in the pivot language, if it got so far"),
+        _field("paraphrase", pa.string(), "and back, if it got so far"),
+        _field("aligned_start", pa.int32(), "first character of the aligned word in the paraphrase, if it got so far"),
+        _field("aligned_end", pa.int32(), "after its last character"),
+        *_PLACE,
+        _field("unit", pa.string(), "id of the unit of work"),
+    ]
+)
+"""Targets that did not become a triple."""

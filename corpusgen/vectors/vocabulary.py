@@ -1,0 +1,59 @@
+"""The words of a vector file, kept as the bytes they are."""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Sequence
+from typing import overload
+
+import numpy as np
+import numpy.typing as npt
+
+Rows = npt.NDArray[np.int64]
+
+
+class Vocabulary(Sequence[str]):
+    """The words in the order of the file, and the row of each.
+
+    Two million words as a list and a dictionary would cost every worker some 300 MB. Here their bytes stay where
+    they are, often in a file that all workers have mapped, and a row is found by searching their sorted hashes.
+    Of a word that occurs twice the first row counts.
+    """
+
+    def __init__(self, text: bytes | mmap.mmap, starts: Rows, ends: Rows) -> None:
+        self._text = text
+        self._starts = starts
+        self._ends = ends
+        hashes = np.fromiter(map(hash, map(self._word, range(len(starts)))), np.int64, len(starts))
+        self._order = np.argsort(hashes, kind="stable")
+        self._hashes = hashes[self._order]
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[str]: ...
+    def __getitem__(self, index: int | slice) -> str | list[str]:
+        if isinstance(index, slice):
+            return [self[row] for row in range(*index.indices(len(self)))]
+        return self._word(index).decode("utf-8", "backslashreplace")
+
+    def rows(self, words: Sequence[bytes]) -> Rows:
+        """The row of each word, -1 for one that is not there."""
+        hashes = np.fromiter(map(hash, words), np.int64, len(words))
+        places = np.searchsorted(self._hashes, hashes)
+        found = map(self._row, words, hashes.tolist(), places.tolist())
+        return np.fromiter(found, np.int64, len(words))
+
+    def _row(self, word: bytes, hashed: int, place: int) -> int:
+        while place < len(self._hashes) and self._hashes[place] == hashed:  # other words may have the same hash
+            row = int(self._order[place])
+            if self._word(row) == word:
+                return row
+            place += 1
+        return -1
+
+    def _word(self, row: int) -> bytes:
+        return self._text[self._starts[row] : self._ends[row]]
