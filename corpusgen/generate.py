@@ -32,7 +32,7 @@ _WORDS_TO_JUDGE_BY = 200
 _LEAST_KNOWN_SHARE = 0.5
 _MOSTLY = 0.5  # share of capitals from which a word is a name
 _MOST_TRIED = 3  # predicted words that the masked LM is asked about again
-_NOTHING = np.zeros(0, np.float32)
+_NOTHING = np.zeros(0)
 _DECIMALS = 5  # what is decided by and stored: the same on every machine, however many threads add up
 
 
@@ -112,7 +112,8 @@ class AlignTargets(_WithVectors):
             allowed = self._allowed(rows["target"].to_pylist(), paraphrases) if self._rules.same_kind else None
             word, cosine = align(*pairs, self._rules.align_min_cosine, allowed)
         else:
-            word, cosine = align_zscore(*pairs, self._rules.align_max_score)
+            alike = self._alike(rows["target"].to_pylist(), paraphrases)
+            word, cosine = align_zscore(*pairs, self._rules.align_max_score, alike)
         found = word >= 0
         index = np.where(found, paraphrases.firsts + word, 0)
         for name, values in (("aligned_start", paraphrases.starts), ("aligned_end", paraphrases.ends)):
@@ -130,6 +131,10 @@ class AlignTargets(_WithVectors):
         words = zip(paraphrases.words, paraphrases.rows.tolist(), strict=True)
         lower = [target.lower() for target in targets]
         return np.fromiter((same_kind(word, lower[row], self.language) for word, row in words), bool)
+
+    def _alike(self, targets: Sequence[str], paraphrases: Words) -> npt.NDArray[np.bool_]:
+        words = zip(paraphrases.words, paraphrases.rows.tolist(), strict=True)
+        return np.fromiter((looks_like(word, targets[row], self._rules, self.language) for word, row in words), bool)
 
     def _check_language(self, words: Sequence[str]) -> None:
         if len(words) < _WORDS_TO_JUDGE_BY:
@@ -208,14 +213,14 @@ class MakeTriples(_WithVectors):
         """With what is predicted there and known of it."""
         predictions = self._predictor.predict([slot.text for slot in slots], [slot.span for slot in slots])
         targets = [record["target"].lower() for record in records]
-        of_targets = self._vectors.lookup(targets)
+        of_targets = self._vectors.lookup(targets).astype(np.float64)
         words_of = Words.tokenized([slot.text for slot in slots]).by_row()
         filled = []
         for index, (slot, words) in enumerate(zip(slots, words_of, strict=True)):
             indices = predictions.words[predictions.offsets[index] : predictions.offsets[index + 1]]
             predicted = predictions[index]
             candidates = [word.lower() for word in predicted.words]
-            probabilities = np.round(predicted.probabilities, _DECIMALS)
+            probabilities = predicted.probabilities.astype(np.float64).round(_DECIMALS)
             record, target = records[slot.row], targets[slot.row]
             others = {word for start, word in words.items() if start != slot.span[0]}
             before = [word for start, word in words.items() if start < slot.span[0]]
@@ -228,7 +233,7 @@ class MakeTriples(_WithVectors):
                 best=float(probabilities[0]) if len(probabilities) else 0.0,
                 word_class=class_of_place(target, candidates, probabilities, self.language),
             )
-            cosines = np.round(self._of_words[indices] @ of_targets[slot.row], _DECIMALS)
+            cosines = np.round(self._of_words[indices].astype(np.float64) @ of_targets[slot.row], _DECIMALS)
             # Down to the least probability that any rule asks for, and only words that have a vector of their own.
             kept = np.flatnonzero((probabilities >= self._rules.least_probability) & self._known[indices])
             filled.append(
@@ -300,7 +305,7 @@ class MakeTriples(_WithVectors):
         changed = [of_row[slot.row].replaced("changed", word) for slot, word, *_ in possible]
         texts = [slot.text for slot in originals] + [sentence["changed"] for sentence in changed]
         spans = [slot.span for slot in originals] + [(s["changed_start"], s["changed_end"]) for s in changed]
-        states = self._predictor.states(texts, spans)
+        states = self._predictor.states(texts, spans).astype(np.float64)
         number = {row: index for index, row in enumerate(rows)}
         before = states[[number[slot.row] for slot, *_ in possible]]
         similar = np.einsum("ij,ij->i", before, states[len(rows) :])
@@ -315,8 +320,8 @@ class Slot(NamedTuple):
     span: tuple[int, int]
     place: Place | None = None
     words: Sequence[str] = ()
-    probabilities: npt.NDArray[np.float32] = _NOTHING
-    cosines: npt.NDArray[np.float32] = _NOTHING
+    probabilities: npt.NDArray[np.float64] = _NOTHING
+    cosines: npt.NDArray[np.float64] = _NOTHING
     problem: str | None = None
     """Why nothing could be predicted."""
 

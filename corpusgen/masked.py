@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -130,6 +130,14 @@ class _Masked(NamedTuple):
     """Whether the target's first piece is one that opens a word, as all do in the middle of a plain sentence."""
 
 
+class _Word(NamedTuple):
+    """A text as the model gets it, and the first and the last piece of a word in it."""
+
+    ids: list[int]
+    first: int
+    last: int
+
+
 class MaskedPredictor:
     """Predicts words for masked places with any `AutoModelForMaskedLM`, from the hub or a folder.
 
@@ -189,7 +197,7 @@ class MaskedPredictor:
         words = np.full((len(reasons), self._top_k), -1, np.int32)
         probabilities = np.zeros((len(reasons), self._top_k), np.float32)
         for batch in _batches(order, [len(masked[index].ids) for index in order], self._batch_tokens):
-            rows, ranks, found, how_probable = self._predict_batch([masked[index] for index in batch])
+            rows, ranks, found, how_probable = self._in_memory(self._candidates, [masked[index] for index in batch])
             rows = np.array(batch)[rows]
             words[rows, ranks] = found
             probabilities[rows, ranks] = how_probable
@@ -203,34 +211,32 @@ class MaskedPredictor:
         The mean of its pieces' states two thirds up, where word meaning is clearest. A word that cannot be found, or
         does not fit the model's input, has a zero vector.
         """
-        encodings = self._backend.encode_batch(list(texts))
-        found = [
-            self._pieces_of(text, span, encoding) if len(encoding.ids) <= self._longest else TOO_LONG
-            for text, span, encoding in zip(texts, spans, encodings, strict=True)
-        ]
-        order = sorted(
-            (index for index, pieces in enumerate(found) if not isinstance(pieces, str)),
-            key=lambda index: (len(encodings[index].ids), encodings[index].ids),
-        )
-        states = np.zeros((len(found), self._model.config.hidden_size), np.float32)
-        for batch in _batches(order, [len(encodings[index].ids) for index in order], self._batch_tokens):
-            states[batch] = self._states_of(
-                [encodings[index].ids for index in batch], [found[index] for index in batch]
-            )
+        words: dict[int, _Word] = {}
+        for start in range(0, len(texts), _TEXTS_AT_ONCE):
+            some = list(texts[start : start + _TEXTS_AT_ONCE])
+            encodings = self._backend.encode_batch(some)
+            for index, (text, encoding) in enumerate(zip(some, encodings, strict=True), start):
+                pieces = self._pieces_of(text, spans[index], encoding)
+                if not isinstance(pieces, str) and len(encoding.ids) <= self._longest:
+                    words[index] = _Word(encoding.ids, *pieces)
+        order = sorted(words, key=lambda index: (len(words[index].ids), words[index]))
+        states = np.zeros((len(texts), self._model.config.hidden_size), np.float32)
+        for batch in _batches(order, [len(words[index].ids) for index in order], self._batch_tokens):
+            rows, found = self._in_memory(self._states_of, [words[index] for index in batch])
+            states[np.array(batch)[rows]] = found
         return states
 
     @torch.inference_mode()
-    def _states_of(self, batch: list[list[int]], pieces: list[Any]) -> npt.NDArray[np.float32]:
+    def _states_of(self, batch: list[_Word]) -> tuple[npt.NDArray[Any], ...]:
         self._places = torch.zeros(len(batch), dtype=torch.long, device=self._device)  # the last layer is not looked at
-        inputs = self._padded(batch)
-        layers = self._model.base_model(**inputs, output_hidden_states=True).hidden_states
-        states = layers[round((len(layers) - 1) * 2 / 3)].float()
+        layers = self._model.base_model(**self._padded([word.ids for word in batch]), output_hidden_states=True)
+        depth = len(layers.hidden_states) - 1
+        states = layers.hidden_states[min(round(depth * 2 / 3), depth - 1)].float()
         index = torch.arange(states.shape[1], device=self._device)
-        first, last = torch.tensor(pieces, device=self._device).T
+        first, last = torch.tensor([(word.first, word.last) for word in batch], device=self._device).T
         inside = (index >= first[:, None]) & (index <= last[:, None])
         mean = (states * inside[:, :, None]).sum(1) / inside.sum(1, keepdim=True)
-        result: npt.NDArray[np.float32] = torch.nn.functional.normalize(mean, dim=-1).cpu().numpy()
-        return result
+        return np.arange(len(batch)), torch.nn.functional.normalize(mean, dim=-1).cpu().numpy()
 
     def _padded(self, batch: list[list[int]]) -> dict[str, torch.Tensor]:
         lengths = np.array([len(ids) for ids in batch])
@@ -308,10 +314,10 @@ class MaskedPredictor:
         window = ids[:head] + body[begin : begin + room] + ids[len(ids) - tail :]
         return _Masked(window, place - begin, opens)
 
-    def _predict_batch(self, batch: list[_Masked]) -> tuple[npt.NDArray[Any], ...]:
-        """Row, rank, word and probability of all candidates; a batch that does not fit into memory is halved."""
+    def _in_memory(self, run: Callable[[list[Any]], tuple[npt.NDArray[Any], ...]], batch: list[Any]) -> Any:
+        """What `run` makes of a batch, rows of the batch first; one that does not fit into memory is halved."""
         try:
-            return self._candidates(batch)
+            return run(batch)
         except (RuntimeError, MemoryError) as error:
             if not _out_of_memory(error):
                 raise
@@ -323,12 +329,13 @@ class MaskedPredictor:
         if self._device.type == "cuda":
             torch.cuda.empty_cache()
         middle = len(batch) // 2
-        halves = [self._predict_batch(half) for half in (batch[:middle], batch[middle:])]
+        halves = [self._in_memory(run, half) for half in (batch[:middle], batch[middle:])]
         halves[1] = (halves[1][0] + middle, *halves[1][1:])
         return tuple(np.concatenate(columns) for columns in zip(*halves, strict=True))
 
     @torch.inference_mode()
     def _candidates(self, batch: list[_Masked]) -> tuple[npt.NDArray[Any], ...]:
+        """Row, rank, word and probability of all candidates."""
         self._places = torch.tensor([item.place for item in batch], device=self._device)
         opens = torch.tensor([int(item.opens) for item in batch], device=self._device)
         output = self._model(**self._padded([item.ids for item in batch]))

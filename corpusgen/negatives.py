@@ -11,7 +11,7 @@ from corpusgen.lexical import stem
 from corpusgen.places import Place, unfit
 from corpusgen.rules import RuleSettings
 
-Floats = npt.NDArray[np.float32]
+Floats = npt.NDArray[np.float64]
 
 
 def largest_cosine(

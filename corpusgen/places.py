@@ -38,7 +38,7 @@ def is_name(target: str, start: int) -> bool:
 
 
 def class_of_place(
-    target: str, words: Sequence[str], probabilities: npt.NDArray[np.float32], language: str
+    target: str, words: Sequence[str], probabilities: npt.NDArray[np.float64], language: str
 ) -> str | None:
     """What the target is in this sentence, of the classes it may be: that of most of the words predicted there.
 

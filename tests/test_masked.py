@@ -582,3 +582,21 @@ def test_a_real_model_knows_what_fits():
     assert len(capital.words) == 100
     assert np.all(np.diff(capital.probabilities) <= 0)
     assert capital.probabilities.sum() < 1
+
+
+@pytest.mark.parametrize("family", ["bert", "distilbert", "roberta", "modernbert", "xlm-roberta"])
+def test_states_are_the_mean_of_the_words_pieces_two_thirds_up(family, folders, predictors):
+    texts = [f"the old {COMPOUND} stood.", "many people walked.", "a small town", "many people walked."]
+    words = [COMPOUND, "people", "town", "nowhere"]
+    spans = [(text.find(word), text.find(word) + len(word)) for text, word in zip(texts, words, strict=True)]
+    found = predictors[family].states(texts, spans)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folders[family])
+    model = transformers.AutoModel.from_pretrained(folders[family]).eval()
+    for text, (start, end), states in zip(texts[:3], spans, found, strict=False):
+        inputs = tokenizer(text, return_tensors="pt", return_offsets_mapping=True)
+        offsets = inputs.pop("offset_mapping")[0].tolist()
+        with torch.no_grad():
+            layer = model(**inputs, output_hidden_states=True).hidden_states[1][0]  # of two
+        mean = layer[[max(a, start) < min(b, end) for a, b in offsets]].mean(0)
+        np.testing.assert_allclose(states, torch.nn.functional.normalize(mean, dim=0), atol=1e-5)
+    assert not found[3].any()
