@@ -138,7 +138,7 @@ def places_of(rows: pa.Table, stage: Any) -> list[tuple[str, int, int]]:
     records = rows.to_pylist()
     places = [(record["text"], record["target_start"], record["target_end"]) for record in records]
     if "paraphrase" in rows.column_names:
-        places += [(slot.text, *slot.span) for slot in stage.to_enrich(records)]
+        places += [(slot.text, *slot.span) for slot in stage.aligned_slots(records)]
     return places
 
 

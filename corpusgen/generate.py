@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from corpusgen.align import Sentences, align, align_zscore
 from corpusgen.engine import Resources, Result, Stage, split_by_reason
+from corpusgen.engine.parts import ReadRows
 from corpusgen.errors import StageError
 from corpusgen.lexical import edit_distance, same_kind
 from corpusgen.masked import MaskedPredictor
@@ -22,7 +23,6 @@ from corpusgen.positives import looks_like, match_case, why_not_positive
 from corpusgen.rules import RuleSettings
 from corpusgen.schemas import TARGETS
 from corpusgen.store import CommittedTable, Store
-from corpusgen.targets.stages import OverParts, PartRecord
 from corpusgen.text.words import DIGIT, LETTER, character_kinds, starts_of, tokenize
 from corpusgen.triples import TRIPLES
 from corpusgen.vectors import WordVectors, open_vectors
@@ -36,37 +36,11 @@ _NOTHING = np.zeros(0)
 _DECIMALS = 5  # what is decided by and stored: the same on every machine, however many threads add up
 
 
-def target_slices(parts: Sequence[PartRecord], rows: int) -> list[list[PartRecord]]:
-    """The targets in units of exactly so many rows: small parts are joined and large ones cut."""
-    units: list[list[PartRecord]] = []
-    room = 0
-    for part in parts:
-        first = 0
-        while first < part["rows"]:
-            if not room:
-                units.append([])
-                room = rows
-            count = min(room, part["rows"] - first)
-            units[-1].append({**part, "first": first, "rows": count})
-            first, room = first + count, room - count
-    return units
-
-
 @dataclass
-class ReadTargets(OverParts):
-    """The rows of a unit."""
+class ReadTargets(ReadRows):
+    """The targets of a unit."""
 
-    name: ClassVar[str] = "read"
-    needs: ClassVar[tuple[str, ...]] = ("part", "first", "rows")
     adds: ClassVar[tuple[str, ...]] = tuple(TARGETS.names)
-    resources: Resources = field(default=_LIGHT, kw_only=True, metadata={"content": False})
-
-    def process(self, rows: pa.Table) -> pa.Table:
-        """Read each part and take its range."""
-        ranges = zip(rows["first"].to_pylist(), rows["rows"].to_pylist(), strict=True)
-        return pa.concat_tables(
-            table.slice(first, count) for table, (first, count) in zip(self._tables(rows), ranges, strict=True)
-        )
 
 
 @dataclass
@@ -179,13 +153,15 @@ class MakeTriples(_WithVectors):
         round_trip = "paraphrase" in rows.column_names
         slots = [Slot(row, r["text"], (r["target_start"], r["target_end"])) for row, r in enumerate(records)]
         if round_trip:
-            slots += self.to_enrich(records)
+            slots += self.aligned_slots(records)
         slots = self._filled(slots, records)
-        positives = self._predicted_positives(slots[len(records) :] if round_trip else slots, records)
+        aligned = {slot.row: slot for slot in slots[len(records) :]}
+        enriched = [slot for slot in aligned.values() if self._looks_like_target(records[slot.row])]
+        positives = self._predicted_positives(enriched if round_trip else slots, records)
         triples: list[dict[str, Any]] = []
         reasons: list[str | None] = []
         for slot, record in zip(slots, records, strict=False):
-            negative = self._negative(slot)
+            negative = self._negative(slot, aligned.get(slot.row))
             positive = positives.get(slot.row) or (_aligned_positive(record) if round_trip else None)
             if negative is None:
                 reasons.append(slot.problem or "no negative word")
@@ -197,17 +173,19 @@ class MakeTriples(_WithVectors):
             rows = rows.append_column(name, pa.array(values, TRIPLES.field(name).type))
         return split_by_reason(rows, reasons)
 
-    def to_enrich(self, records: Sequence[Mapping[str, Any]]) -> list[Slot]:
-        """The aligned words that look so much like the target that another one would teach more."""
-        if not self._rules.enrich:
-            return []
-        spans = [(record["aligned_start"], record["aligned_end"]) for record in records]
+    def aligned_slots(self, records: Sequence[Mapping[str, Any]]) -> list[Slot]:
+        """The places of the aligned words that anything is asked about: another word for them, or agreement."""
         return [
-            Slot(row, record["paraphrase"], (start, end))
-            for row, (record, (start, end)) in enumerate(zip(records, spans, strict=True))
-            if not is_name(record["target"], record["target_start"])
-            and looks_like(record["paraphrase"][start:end], record["target"], self._rules, self.language)
+            Slot(row, record["paraphrase"], (record["aligned_start"], record["aligned_end"]))
+            for row, record in enumerate(records)
+            if self._rules.negative_min_agreement or self._looks_like_target(record)
         ]
+
+    def _looks_like_target(self, record: Mapping[str, Any]) -> bool:
+        """Whether the aligned word is so near to the target that another one would teach more."""
+        word = record["paraphrase"][record["aligned_start"] : record["aligned_end"]]
+        name = is_name(record["target"], record["target_start"])
+        return self._rules.enrich and not name and looks_like(word, record["target"], self._rules, self.language)
 
     def _filled(self, slots: Sequence[Slot], records: Sequence[Mapping[str, Any]]) -> list[Slot]:
         """With what is predicted there and known of it."""
@@ -247,17 +225,15 @@ class MakeTriples(_WithVectors):
             )
         return filled
 
-    def _negative(self, slot: Slot) -> dict[str, Any] | None:
+    def _negative(self, slot: Slot, aligned: Slot | None) -> dict[str, Any] | None:
+        """The most probable word that may be the negative one; `aligned` is the place in the paraphrase, if asked."""
         assert slot.place
-        rules, bound = (
-            self._rules,
-            largest_cosine(slot.words, slot.cosines, slot.probabilities, slot.place.target, self._rules),
-        )
+        elsewhere = dict(zip(aligned.words, aligned.probabilities.tolist(), strict=True)) if aligned else None
+        place, rules = replace(slot.place, elsewhere=elsewhere), self._rules
+        bound = largest_cosine(slot.words, slot.cosines, slot.probabilities, place.target, rules)
         for word, probability, cosine in slot.candidates():
-            if (
-                why_not_negative(word, slot.place, cosine, probability, bound, rules, self._names, self.language)
-                is None
-            ):
+            problem = why_not_negative(word, place, cosine, probability, bound, rules, self._names, self.language)
+            if problem is None:
                 scores = {"negative_cosine": cosine, "negative_probability": probability}
                 return {**slot.replaced("negative", word), **scores}
         return None

@@ -48,6 +48,8 @@ def why_not_negative(
         return "the target"
     if not _probable(probability, place, rules):
         return "improbable"
+    if place.elsewhere is not None and place.elsewhere.get(word, 0.0) < rules.negative_min_agreement:
+        return "does not fit the paraphrase"
     if not cosine < largest:
         return "too near"
     if rules.same_stem and stem(word, language) == stem(place.target, language):

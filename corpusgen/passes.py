@@ -8,25 +8,17 @@ from typing import Any
 
 from corpusgen.config import BuildConfig
 from corpusgen.engine import Pass, Stage
+from corpusgen.engine.parts import PartRecord, grouped, part_records, row_slices
 from corpusgen.engine.passes import Executor, run_pass
 from corpusgen.errors import ConfigError
-from corpusgen.generate import AlignTargets, MakeTriples, ReadTargets, target_slices
+from corpusgen.generate import AlignTargets, MakeTriples, ReadTargets
 from corpusgen.models import describe_models
 from corpusgen.schemas import SENTENCES, TARGETS
 from corpusgen.sources import readers
 from corpusgen.store import CommittedTable, Store, Totals
 from corpusgen.store.records import content_hash
 from corpusgen.targets.sampling import CANDIDATES
-from corpusgen.targets.stages import (
-    SELECTION,
-    FetchTargets,
-    MergeCounts,
-    PartRecord,
-    SelectTargets,
-    SketchCandidates,
-    grouped,
-    part_records,
-)
+from corpusgen.targets.stages import SELECTION, FetchTargets, MergeCounts, SelectTargets, SketchCandidates
 from corpusgen.targets.vocabulary import COUNTS, VOCABULARY, count_words
 from corpusgen.text.filters import FilterSentences
 from corpusgen.text.language import IdentifyLanguage
@@ -111,7 +103,7 @@ def generate(config: BuildConfig, store: Store) -> Pass:
     stages.append(MakeTriples(*vectors, config.masked.model_dump(mode="json"), store, device))
     targets = part_records(CommittedTable(store, "sample", "targets"))
     words = CommittedTable(store, "vocabulary", "vocabulary")
-    slices = _with_hash(target_slices(targets, config.generate.unit_targets), words)
+    slices = _with_hash(row_slices(targets, config.generate.unit_targets), words)
     return Pass("generate", stages, slices, {"triples": TRIPLES, "rejects": FAILED})
 
 

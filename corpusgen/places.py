@@ -30,6 +30,8 @@ class Place:
     """The probability of the most probable word there."""
     word_class: str | None
     """The part of speech, number and tense wanted there; None if nothing is known."""
+    elsewhere: Mapping[str, float] | None = None
+    """The probabilities of words in the place that stands for this one in the paraphrase; None if there is none."""
 
 
 def is_name(target: str, start: int) -> bool:

@@ -15,6 +15,7 @@ PAPER: Mapping[str, Any] = {
     "negative_max_cosine": 0.6,
     "negative_min_probability": 0.003,
     "negative_min_share": 0.0,
+    "negative_min_agreement": 0.0,
     "substitution_cost": 1,
     "same_stem": False,
     "same_kind": False,
@@ -54,11 +55,14 @@ class RuleSettings(BaseModel):
         description="threshold: the most probable word below negative_max_cosine; mean_distance: of the published code",
     )
     negative_max_cosine: float = Field(
-        0.5, ge=-1, le=1, description="the cosine of the target and the negative word is below this"
+        0.45, ge=-1, le=1, description="the cosine of the target and the negative word is below this"
     )
     negative_min_probability: float = Field(0.01, ge=0, le=1, description="δ: least probability of the negative word")
     negative_min_share: float = Field(
         0.08, ge=0, le=1, description="and at least this share of the probability of the most probable word there"
+    )
+    negative_min_agreement: float = Field(
+        0.01, ge=0, le=1, description="and its least probability in the place of the aligned word of the paraphrase"
     )
     mean_distance_min_probability: float = Field(
         0.001, ge=0, le=1, description="of mean_distance: candidates are more probable than this"
@@ -92,4 +96,4 @@ class RuleSettings(BaseModel):
             "threshold": self.negative_min_probability,
             "mean_distance": self.mean_distance_min_probability,
         }[self.negatives]
-        return min(of_negative, self.enrich_min_probability)
+        return min(of_negative, self.enrich_min_probability, self.negative_min_agreement or 1.0)

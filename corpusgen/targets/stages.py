@@ -1,28 +1,18 @@
-"""From committed sentences to targets, as stages: merge the counts, sketch the candidates, select, fetch.
-
-The records of their units name parts of an earlier pass by path and hash, so that a unit's id follows from the very
-bytes it reads.
-"""
+"""From committed sentences to targets, as stages: merge the counts, sketch the candidates, select, fetch."""
 
 from __future__ import annotations
 
-import io
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import ClassVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from corpusgen.engine import Stage
-from corpusgen.errors import StoreError
+from corpusgen.engine.parts import OverParts
 from corpusgen.schemas import TARGETS
-from corpusgen.store import CommittedTable, Store
 from corpusgen.targets.sampling import CANDIDATES, candidates, fitted_per_word, select
 from corpusgen.targets.vocabulary import VOCABULARY, make_vocabulary, merge_counts
 
-PartRecord = dict[str, Any]
 SELECTION = pa.schema(
     [
         ("sentence", pa.string()),
@@ -32,47 +22,6 @@ SELECTION = pa.schema(
         ("round", pa.int32()),
     ]
 )
-
-
-def part_records(table: CommittedTable) -> list[PartRecord]:
-    """The parts of a table, in reading order."""
-    return [{"part": part.path, "sha256": part.sha256, "rows": part.rows} for part in table.parts]
-
-
-def grouped(records: Sequence[PartRecord], rows: int) -> list[list[PartRecord]]:
-    """Neighbouring parts in groups of about so many rows."""
-    groups: list[list[PartRecord]] = []
-    size = 0
-    for record in records:
-        if not groups or size >= rows:
-            groups.append([])
-            size = 0
-        groups[-1].append(record)
-        size += record["rows"]
-    return groups
-
-
-@dataclass
-class OverParts(Stage):
-    """A stage that reads parts of the store it belongs to."""
-
-    needs: ClassVar[tuple[str, ...]] = ("part",)
-    expands: ClassVar[bool] = True
-
-    store: Store = field(kw_only=True, metadata={"content": False})
-
-    def _tables(self, rows: pa.Table) -> Iterator[pa.Table]:
-        for path in rows["part"].to_pylist():
-            try:
-                yield pq.read_table(io.BytesIO(self.store.files.read(path)))
-            except (OSError, pa.ArrowInvalid) as error:
-                raise StoreError(
-                    f"{self.store.url}/{path} was committed but cannot be read ({error}); "
-                    f"`corpusgen verify --repair {self.store.url}`, then build again"
-                ) from error
-
-    def _committed(self, pass_name: str, table: str) -> pa.Table:
-        return CommittedTable(self.store, pass_name, table).to_table()
 
 
 @dataclass

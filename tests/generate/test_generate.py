@@ -12,9 +12,10 @@ from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 from corpusgen.config import BuildConfig
 from corpusgen.engine import LocalExecutor
+from corpusgen.engine.parts import row_slices
 from corpusgen.errors import ConfigError, StageError
 from corpusgen.funnel import funnel
-from corpusgen.generate import AlignTargets, MakeTriples, target_slices
+from corpusgen.generate import AlignTargets, MakeTriples
 from corpusgen.lexical import edit_distance
 from corpusgen.passes import build
 from corpusgen.store import CommittedTable, Store, TripleStore
@@ -132,7 +133,7 @@ def test_a_model_that_changed_is_refused(tmp_path):
 @given(st.lists(st.integers(0, 30), max_size=8), st.integers(1, 20))
 def test_units_of_targets_hold_every_row_once_and_are_full(sizes, rows):
     parts = [{"part": str(number), "sha256": "", "rows": size} for number, size in enumerate(sizes)]
-    units = target_slices(parts, rows)
+    units = row_slices(parts, rows)
     seen = [(r["part"], n) for unit in units for r in unit for n in range(r["first"], r["first"] + r["rows"])]
     assert seen == [(part["part"], n) for part in parts for n in range(part["rows"])]
     assert all(sum(record["rows"] for record in unit) == rows for unit in units[:-1])

@@ -441,7 +441,9 @@ def test_wrong_rules_are_refused_by_name(given, named):
 
 def test_no_rule_looks_at_candidates_below_the_least_probability():
     assert RuleSettings(enrich_min_probability=0.02, negative_min_probability=0.01).least_probability == 0.01
-    assert RuleSettings(enrich_min_probability=0.02, negative_min_probability=0.03).least_probability == 0.02
+    alone = {"enrich_min_probability": 0.02, "negative_min_probability": 0.03}
+    assert RuleSettings(**alone, negative_min_agreement=0.0).least_probability == 0.02
+    assert RuleSettings(**alone, negative_min_agreement=0.004).least_probability == 0.004
     assert AS_IN_PAPER.least_probability == 0.003
     assert MEAN_DISTANCE.least_probability == 0.001
     assert RuleSettings(negatives="mean_distance", enrich_min_probability=0.0005).least_probability == 0.0005

@@ -1,0 +1,94 @@
+"""Passes over what an earlier pass has committed: units that name parts, and stages that read them.
+
+The records of such a unit name parts by path and hash, so that a unit's id follows from the very bytes it reads.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from corpusgen.engine.stage import Resources, Stage
+from corpusgen.errors import StoreError
+from corpusgen.store import CommittedTable, Store
+
+PartRecord = dict[str, Any]
+
+
+def part_records(table: CommittedTable) -> list[PartRecord]:
+    """The parts of a table, in reading order."""
+    return [{"part": part.path, "sha256": part.sha256, "rows": part.rows} for part in table.parts]
+
+
+def grouped(records: Sequence[PartRecord], rows: int) -> list[list[PartRecord]]:
+    """Whole neighbouring parts in groups of about so many rows."""
+    groups: list[list[PartRecord]] = []
+    size = 0
+    for record in records:
+        if not groups or size >= rows:
+            groups.append([])
+            size = 0
+        groups[-1].append(record)
+        size += record["rows"]
+    return groups
+
+
+def row_slices(parts: Sequence[PartRecord], rows: int) -> list[list[PartRecord]]:
+    """Units of exactly so many rows, for `ReadRows`: small parts are joined and large ones cut."""
+    units: list[list[PartRecord]] = []
+    room = 0
+    for part in parts:
+        first = 0
+        while first < part["rows"]:
+            if not room:
+                units.append([])
+                room = rows
+            count = min(room, part["rows"] - first)
+            units[-1].append({**part, "first": first, "rows": count})
+            first, room = first + count, room - count
+    return units
+
+
+@dataclass
+class OverParts(Stage):
+    """A stage that reads parts of a store."""
+
+    needs: ClassVar[tuple[str, ...]] = ("part",)
+    expands: ClassVar[bool] = True
+
+    store: Store = field(kw_only=True, metadata={"content": False})
+
+    def _tables(self, rows: pa.Table) -> Iterator[pa.Table]:
+        for path in rows["part"].to_pylist():
+            try:
+                yield pq.read_table(io.BytesIO(self.store.files.read(path)))
+            except (OSError, pa.ArrowInvalid) as error:
+                raise StoreError(
+                    f"{self.store.url}/{path} was committed but cannot be read ({error}); "
+                    f"`corpusgen verify --repair {self.store.url}`, then build again"
+                ) from error
+
+    def _committed(self, pass_name: str, table: str) -> pa.Table:
+        return CommittedTable(self.store, pass_name, table).to_table()
+
+
+@dataclass
+class ReadRows(OverParts):
+    """The rows of a unit of `row_slices`; subclasses say which columns, as `adds`."""
+
+    name: ClassVar[str] = "read"
+    needs: ClassVar[tuple[str, ...]] = ("part", "first", "rows")
+    resources: Resources = field(default=Resources(cpus=0.05), kw_only=True, metadata={"content": False})
+
+    def process(self, rows: pa.Table) -> pa.Table:
+        """Read each part and take its range."""
+        ranges = zip(rows["first"].to_pylist(), rows["rows"].to_pylist(), strict=True)
+        return pa.concat_tables(
+            table.select(self.adds).slice(first, count)
+            for table, (first, count) in zip(self._tables(rows), ranges, strict=True)
+        )

@@ -1,0 +1,324 @@
+"""The frozen model: what its layers say of a word where it stands.
+
+Shapes: P pieces (sub-words), L layers, d the model's dimension.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from corpusgen.errors import ConfigError, StageError
+from distiller.settings import BackboneSettings
+
+OUTSIDE = "span is empty or outside the text"
+NO_PIECE = "word has no word piece"
+TOO_LONG = "word is longer than the model's input"
+
+# A CPU is fastest while the activations stay in its cache; a GPU wants far more at a time.
+_BATCH_TOKENS = {"cpu": 1024, "cuda": 16384}
+_TEXTS_AT_ONCE = 1000  # encodings are large objects: keep few of them
+_WHOLE_TEXTS_AT_ONCE = 128  # and the states of all pieces of a text larger ones still
+
+States = npt.NDArray[np.float32]
+Pieces = tuple[int, ...]
+
+
+class Shape(NamedTuple):
+    """What a backbone says of a word: so many numbers for each of these layers."""
+
+    layers: range
+    dimension: int
+
+
+def shape_of(settings: BackboneSettings) -> Shape:
+    """The shape of a word's states, from the model's configuration: its weights are not loaded."""
+    from transformers import AutoConfig
+
+    with _explained(settings.model):
+        config = AutoConfig.from_pretrained(_path(settings.model), revision=settings.revision)
+    return _shape(config, settings)
+
+
+class Backbone:
+    """Any `AutoModel` encoder, from the hub or a folder, frozen.
+
+    By default it gives the top half of the layers: k…ℓ with k = ℓ/2 + 1. `batch_tokens` bounds a batch, padding
+    counted. `device` "auto" is a GPU if there is one. The same texts give the same bits in any order; in other company
+    they are batched otherwise, and states may differ in the last digits.
+    """
+
+    def __init__(self, settings: BackboneSettings, device: str = "auto", threads: int | None = None) -> None:
+        if threads:
+            torch.set_num_threads(threads)
+        self.settings = settings
+        self._name = settings.model
+        self._device = _device(device)
+        self._tokenizer, self._model = _load(settings, _dtype(settings.dtype, self._device))
+        self._model.requires_grad_(False).to(self._device).eval()
+        self.layers, self.dimension = _shape(self._model.config, settings)
+        self._depth: int = self._model.config.num_hidden_layers
+        self._backend = self._tokenizer.backend_tokenizer
+        self._backend.no_truncation()  # a tokenizer file may hold settings of the training: the window is ours
+        self._backend.no_padding()
+        self._longest = _longest_input(self._tokenizer, self._model)
+        self._batch_tokens = settings.batch_tokens or _BATCH_TOKENS.get(self._device.type, _BATCH_TOKENS["cpu"])
+
+    def states(
+        self, texts: Sequence[str], spans: Sequence[tuple[int, int]]
+    ) -> tuple[npt.NDArray[np.float32], list[str | None]]:
+        """The states (n, L, d) of the word at each text's span of characters: the mean of its pieces'.
+
+        Its pieces are those that share a character with the span. An item that has no states is zero and has a reason,
+        one of the constants of this module. A text too long for the model is cut to a window around the word.
+        """
+        if len(spans) != len(texts):
+            raise ValueError(f"{len(texts)} texts, but {len(spans)} spans")
+        reasons: list[str | None] = []
+        words: dict[Pieces, list[tuple[int, int, int]]] = {}  # of each input: item, first and last piece
+        for item, (text, span, encoding) in enumerate(zip(texts, spans, self._encoded(texts), strict=True)):
+            word = self._find(text, span, encoding)
+            reasons.append(word if isinstance(word, str) else None)
+            if not isinstance(word, str):
+                ids, first, last = word
+                words.setdefault(ids, []).append((item, first, last))
+        states = np.zeros((len(texts), len(self.layers), self.dimension), np.float32)
+        wanted = {ids: [p for _, first, last in of for p in range(first, last + 1)] for ids, of in words.items()}
+        for ids, of_pieces in self._run(wanted):
+            items, firsts, lasts = np.array(words[ids]).T
+            counts = lasts + 1 - firsts
+            sums = np.add.reduceat(of_pieces, np.cumsum(counts) - counts, axis=0)
+            states[items] = sums / counts[:, None, None].astype(np.float32)
+        return states, reasons
+
+    def piece_states(self, texts: Sequence[str]) -> Iterator[States]:
+        """For each text the states (P, L, d) of all its pieces, special tokens left out.
+
+        A text too long for the model is read in stretches, each by itself.
+        """
+        for start in range(0, len(texts), _WHOLE_TEXTS_AT_ONCE):
+            some = texts[start : start + _WHOLE_TEXTS_AT_ONCE]
+            stretches = [list(self._stretches(encoding)) for encoding in self._encoded(some)]
+            states = dict(self._run({ids: places for text in stretches for ids, places in text}))
+            nothing = np.zeros((0, len(self.layers), self.dimension), np.float32)
+            for text in stretches:
+                yield np.concatenate([nothing, *(states[ids] for ids, _ in text)])
+
+    # ------------------------------------------------------- from text to pieces
+
+    def _encoded(self, texts: Sequence[str]) -> Iterator[Any]:
+        for start in range(0, len(texts), _TEXTS_AT_ONCE):
+            yield from self._backend.encode_batch(list(texts[start : start + _TEXTS_AT_ONCE]))
+
+    def _find(self, text: str, span: tuple[int, int], encoding: Any) -> tuple[Pieces, int, int] | str:
+        """What the model is to read, and in it the first and the last piece of the word; or the reason why not."""
+        start, end = span
+        if not 0 <= start < end <= len(text):
+            return OUTSIDE
+        surface = text[start:end].strip()  # the offsets of many tokenizers give a space to the word that follows
+        start = text.index(surface, start)
+        end = start + len(surface)
+        pieces = [index for index, (a, b) in enumerate(encoding.offsets) if max(a, start) < min(b, end)]
+        if not pieces:
+            return NO_PIECE
+        first, last = pieces[0], pieces[-1]
+        ids = encoding.ids
+        if len(ids) <= self._longest:
+            return tuple(ids), first, last
+        head, tail = _ends(encoding)
+        room = self._longest - head - tail
+        if last + 1 - first > room:
+            return TOO_LONG
+        middle = (first + last + 1) // 2 - head
+        begin = min(max(middle - room // 2, 0), len(ids) - head - tail - room)
+        window = [*ids[:head], *ids[head + begin : head + begin + room], *ids[len(ids) - tail :]]
+        return tuple(window), first - begin, last - begin
+
+    def _stretches(self, encoding: Any) -> Iterator[tuple[Pieces, range]]:
+        """All of a text in inputs that the model takes, and the places of the text's pieces in them."""
+        ids = encoding.ids
+        head, tail = _ends(encoding)
+        room = self._longest - head - tail
+        for begin in range(head, len(ids) - tail, room):
+            body = ids[begin : min(begin + room, len(ids) - tail)]
+            yield (*ids[:head], *body, *ids[len(ids) - tail :]), range(head, head + len(body))
+
+    # ----------------------------------------------------- from pieces to states
+
+    def _run(self, wanted: Mapping[Pieces, Sequence[int]]) -> Iterator[tuple[Pieces, States]]:
+        """The states (P, L, d) at the wanted places of each input, in an order of our own."""
+        # By content too: then the batches, and with them the last bits, do not depend on the order of the texts.
+        order = sorted(wanted, key=lambda ids: (len(ids), ids))
+        for batch in _batches(order, self._batch_tokens):
+            places = [wanted[ids] for ids in batch]
+            ends = np.cumsum([len(some) for some in places])
+            yield from zip(batch, np.split(self._read(batch, places), ends[:-1]), strict=True)
+
+    def _read(self, batch: Sequence[Pieces], places: Sequence[Sequence[int]]) -> States:
+        """The states at all places of a batch; one that does not fit into memory is halved."""
+        try:
+            return self._hidden(batch, places)
+        except (RuntimeError, MemoryError) as error:
+            if not _out_of_memory(error):
+                raise
+            if len(batch) == 1:
+                raise StageError(
+                    f"{self._name}: not even one text of {len(batch[0])} tokens fits into the memory of "
+                    f"{self._device}: free some, or take a smaller model"
+                ) from error
+        if self._device.type == "cuda":
+            torch.cuda.empty_cache()
+        middle = len(batch) // 2
+        halves = (slice(None, middle), slice(middle, None))
+        return np.concatenate([self._read(batch[half], places[half]) for half in halves])
+
+    @torch.inference_mode()
+    def _hidden(self, batch: Sequence[Pieces], places: Sequence[Sequence[int]]) -> States:
+        lengths = np.array([len(ids) for ids in batch])
+        present = np.arange(lengths.max()) < lengths[:, None]
+        ids = np.full(present.shape, self._tokenizer.pad_token_id or 0, np.int64)
+        ids[present] = np.concatenate(batch)
+        hidden = self._model(
+            input_ids=torch.from_numpy(ids).to(self._device),
+            attention_mask=torch.from_numpy(present.astype(np.int64)).to(self._device),
+            output_hidden_states=True,
+        ).hidden_states
+        if hidden is None or len(hidden) != self._depth + 1:
+            raise StageError(
+                f"{self._name}: {type(self._model).__name__} does not give the states of its {self._depth} layers; "
+                "take an encoder of the family of BERT"
+            )
+        rows = torch.from_numpy(np.repeat(np.arange(len(batch)), [len(some) for some in places])).to(self._device)
+        columns = torch.from_numpy(np.concatenate(places)).to(self._device)
+        states = torch.stack([hidden[layer][rows, columns].float() for layer in self.layers], dim=1)  # P, L, d
+        if not states.isfinite().all():
+            raise StageError(
+                f"{self._name} gives NaN or infinite states in {self._model.dtype}: use dtype float32, or bfloat16 on "
+                "a GPU; if that is what you use, the weights are damaged"
+            )
+        result: States = states.cpu().numpy()
+        return result
+
+
+def _ends(encoding: Any) -> tuple[int, int]:
+    """How many special tokens the tokenizer puts before and after a text."""
+    special = encoding.special_tokens_mask
+    if all(special):
+        return len(special), 0
+    return special.index(0), special[::-1].index(0)
+
+
+def _batches(order: Sequence[Pieces], most: int) -> Iterator[Sequence[Pieces]]:
+    """Cut inputs, sorted by length, into batches of so many tokens with padding, or of one input."""
+    start = 0
+    for stop in range(1, len(order) + 1):
+        if stop == len(order) or (stop + 1 - start) * len(order[stop]) > most:
+            yield order[start:stop]
+            start = stop
+
+
+def _out_of_memory(error: Exception) -> bool:
+    return isinstance(error, MemoryError | torch.cuda.OutOfMemoryError) or "DefaultCPUAllocator" in str(error)
+
+
+def _longest_input(tokenizer: Any, model: Any) -> int:
+    """How many tokens the model takes. RoBERTa's family begins to count positions after its padding token's id."""
+    limits = [tokenizer.model_max_length, getattr(model.config, "max_position_embeddings", None) or 2**31]
+    for name, module in model.named_modules():
+        if name.endswith("position_embeddings") and isinstance(module, torch.nn.Embedding):
+            limits.append(module.num_embeddings - (0 if module.padding_idx is None else module.padding_idx + 1))
+    return int(min(limits))
+
+
+def _shape(config: Any, settings: BackboneSettings) -> Shape:
+    depth, dimension = (getattr(config, name, None) for name in ("num_hidden_layers", "hidden_size"))
+    if not depth or not dimension or getattr(config, "is_encoder_decoder", False):
+        raise ConfigError(f"backbone.model: {settings.model} ({config.model_type}) is not an encoder like BERT")
+    first = depth // 2 + 1 if settings.first_layer is None else settings.first_layer
+    last = depth if settings.last_layer is None else settings.last_layer
+    if not first <= last <= depth:
+        raise ConfigError(
+            f"backbone: layers {first} to {last} of {settings.model}, which has {depth}: "
+            f"choose 0 <= first_layer <= last_layer <= {depth}"
+        )
+    return Shape(range(first, last + 1), dimension)
+
+
+def _device(name: str) -> torch.device:
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise ConfigError(f"device {name!r} is none that torch knows: use auto, cpu or cuda") from error
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise ConfigError(f"device {name!r}: torch finds no GPU here: use auto or cpu")
+    return device
+
+
+def _dtype(name: str, device: torch.device) -> torch.dtype:
+    if name == "auto":
+        name = "float16" if device.type == "cuda" else "float32"
+    if name == "bfloat16" and device.type == "cpu":
+        raise ConfigError("dtype bfloat16 is many times slower than float32 on a CPU: use auto or float32")
+    dtype: torch.dtype = getattr(torch, name)
+    return dtype
+
+
+def _path(model: str) -> str:
+    """A folder's path or a hub id; ConfigError for what can only be a path but leads nowhere."""
+    path = os.path.expanduser(model)
+    if not os.path.isdir(path) and (path.startswith((os.sep, ".")) or path.count("/") > 1):
+        raise ConfigError(f"backbone.model: {model}: no such folder")
+    return path
+
+
+def _load(settings: BackboneSettings, dtype: torch.dtype) -> tuple[Any, Any]:
+    """Tokenizer and model, or an error that says what is wrong with them."""
+    from transformers import AutoModel, AutoTokenizer
+
+    name, path = settings.model, _path(settings.model)
+    with _explained(name):
+        tokenizer = AutoTokenizer.from_pretrained(path, revision=settings.revision)
+        model, loaded = AutoModel.from_pretrained(
+            path, revision=settings.revision, dtype=dtype, output_loading_info=True
+        )
+    # A masked language model has no pooler, and nobody asks it.
+    missing = sorted(weight for weight in loaded["missing_keys"] if "pooler" not in weight)
+    if missing:
+        raise StageError(
+            f"backbone {name}: {len(missing)} weights are missing, {missing[0]} for one; they would be random. "
+            "Fetch or save the model again"
+        )
+    if not tokenizer.is_fast:
+        raise StageError(f"{name}: its tokenizer gives no offsets; a fast one is needed, that is a tokenizer.json")
+    if max(tokenizer.get_vocab().values()) >= model.config.vocab_size:
+        raise StageError(f"{name}: its tokenizer has pieces that the model does not know; they do not belong together")
+    return tokenizer, model
+
+
+@contextlib.contextmanager
+def _explained(name: str) -> Iterator[None]:
+    """Loading without progress bars and reports: what matters of them is in our errors."""
+    from transformers.utils import logging
+
+    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    except Exception as error:
+        raise StageError(
+            f"backbone {name} does not load: {' '.join(str(error).split())}; give a folder with a model and its "
+            "tokenizer, or a model of the hub that this machine can reach or has in its cache"
+        ) from error
+    finally:
+        logging.set_verbosity(verbosity)
+        if bars:
+            logging.enable_progress_bar()

@@ -1,0 +1,153 @@
+"""The two distillers: what a word means, and what it has from its context, out of a frozen model's layer states.
+
+States are (..., layers, dimension). In training they are (members, rows, layers, dimension): the original, the
+positive and the negative of each row of the batch go through the distillers together.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import nn
+from torch.nn.functional import gelu
+
+_BLOCK = 16  # rows whose masks come from one generator: a worker draws little more than what it needs
+_STEPS = 1 << 16  # dropout draws 16 bits per value, four values at a time: several times cheaper than one by one
+
+
+class Distilled(NamedTuple):
+    """Of words: meaning and context vectors, each (..., dimension)."""
+
+    meaning: torch.Tensor
+    context: torch.Tensor
+
+
+@dataclass(frozen=True)
+class TrainingPlace:
+    """Where in a training the rows of a call stand: they are those from `first_row` on of the whole batch of `step`.
+
+    Dropout is drawn from this alone, so that it is the same however the batch is divided among workers, and the same
+    again after a restart.
+    """
+
+    seed: int
+    step: int
+    first_row: int = 0
+
+
+class PlacedDropout(nn.Module):
+    """Dropout whose masks depend on the place in the model and in the training, and not on any random state.
+
+    Values are (members, rows, ...). The masks of a row do not depend on the other rows of the call.
+    """
+
+    def __init__(self, share: float, name: str) -> None:
+        super().__init__()
+        if not 0 <= share < 1:
+            raise ValueError(f"dropout must be at least 0 and less than 1, not {share}")
+        self.name = name
+        self.dropped = round(share * _STEPS)
+
+    def forward(self, values: torch.Tensor, place: TrainingPlace | None) -> torch.Tensor:
+        """Drop a share of the values and scale up the others; in evaluation give them back as they are."""
+        if not self.training or self.dropped == 0:
+            return values
+        if place is None:
+            raise ValueError("dropout is drawn by the place in the training: give `place`, or call eval() first")
+        return values * self._kept(values, place) * (_STEPS / (_STEPS - self.dropped))
+
+    def _kept(self, values: torch.Tensor, place: TrainingPlace) -> torch.Tensor:
+        members, rows, *shape = values.shape
+        first, stop = place.first_row, place.first_row + rows
+        blocks = range(first // _BLOCK, math.ceil(stop / _BLOCK))
+        size = _BLOCK * members * math.prod(shape)
+        draws = torch.empty(len(blocks), size // 4, dtype=torch.int64, device=values.device)
+        generator = torch.Generator(values.device)
+        for block, part in zip(blocks, draws, strict=True):
+            generator.manual_seed(_hash(place.seed, place.step, self.name, block))
+            part.random_(-(2**63), None, generator=generator)
+        kept = draws.view(torch.int16) >= self.dropped - _STEPS // 2
+        offset = first - blocks.start * _BLOCK
+        return kept.view(len(blocks) * _BLOCK, members, *shape)[offset : offset + rows].transpose(0, 1)
+
+
+class LayerAttention(nn.Module):
+    """Attention of each layer of a word to all its layers, in several heads."""
+
+    def __init__(self, dimension: int, heads: int, dropout: float, name: str) -> None:
+        super().__init__()
+        if dimension % heads:
+            possible = ", ".join(str(n) for n in range(1, min(dimension, 32) + 1) if dimension % n == 0)
+            raise ValueError(f"{heads} heads cannot share {dimension} dimensions evenly: choose heads from {possible}")
+        self.heads = heads
+        self.query_key_value = nn.Linear(dimension, 3 * dimension)
+        self.output = nn.Linear(dimension, dimension)
+        self.dropout = PlacedDropout(dropout, f"{name}.weights")
+        nn.init.xavier_uniform_(self.query_key_value.weight)
+        nn.init.zeros_(self.query_key_value.bias)
+        nn.init.zeros_(self.output.bias)
+
+    def forward(self, states: torch.Tensor, place: TrainingPlace | None) -> torch.Tensor:
+        """Attend. Layers are a dozen at most, so that the weights are small and no fused kernel is needed."""
+        split = self.query_key_value(states).unflatten(-1, (3, self.heads, -1))  # (..., layers, 3, heads, d / heads)
+        query, key, value = split.transpose(-4, -2).unbind(-3)  # each (..., heads, layers, d / heads)
+        scores = query @ key.mT / math.sqrt(query.shape[-1])
+        weights = self.dropout(scores.softmax(-1), place)
+        attended: torch.Tensor = self.output((weights @ value).transpose(-3, -2).flatten(-2))
+        return attended
+
+
+class Distiller(nn.Module):
+    """One transformer encoder layer over the layer axis, then the mean over the layers.
+
+    Post-norm and GELU, as in the paper: in evaluation the same function as `nn.TransformerEncoderLayer`.
+    """
+
+    def __init__(self, dimension: int, heads: int, dropout: float, name: str) -> None:
+        super().__init__()
+        self.attention = LayerAttention(dimension, heads, dropout, f"{name}.attention")
+        self.attention_dropout = PlacedDropout(dropout, f"{name}.attention")
+        self.attention_norm = nn.LayerNorm(dimension)
+        self.expand = nn.Linear(dimension, 4 * dimension)
+        self.expand_dropout = PlacedDropout(dropout, f"{name}.expand")
+        self.contract = nn.Linear(4 * dimension, dimension)
+        self.contract_dropout = PlacedDropout(dropout, f"{name}.contract")
+        self.contract_norm = nn.LayerNorm(dimension)
+
+    def forward(self, states: torch.Tensor, place: TrainingPlace | None) -> torch.Tensor:
+        """Distil (..., layers, dimension) into (..., dimension)."""
+        attended = self.attention_dropout(self.attention(states, place), place)
+        states = self.attention_norm(states + attended)
+        expanded = self.expand_dropout(gelu(self.expand(states)), place)
+        contracted = self.contract_dropout(self.contract(expanded), place)
+        distilled: torch.Tensor = self.contract_norm(states + contracted)
+        return distilled.mean(-2)
+
+
+class WordModel(nn.Module):
+    """The meaning and the context distiller of one backbone, initialised by `seed` alone."""
+
+    def __init__(self, dimension: int, heads: int = 8, dropout: float = 0.1, seed: int = 0) -> None:
+        super().__init__()
+        with torch.random.fork_rng(devices=[]):
+            torch.default_generator.manual_seed(seed)
+            self.meaning = Distiller(dimension, heads, dropout, "meaning")
+            self.context = Distiller(dimension, heads, dropout, "context")
+
+    def forward(self, states: torch.Tensor, place: TrainingPlace | None = None) -> Distilled:
+        """Both vectors of each word; `place` is needed in training, where states are (members, rows, ...)."""
+        states = states.to(self.meaning.expand.weight.dtype)
+        return Distilled(self.meaning(states, place), self.context(states, place))
+
+
+def own_vectors(states: torch.Tensor) -> torch.Tensor:
+    """What the backbone itself says of each word, the mean of its layers: (..., dimension), in single precision."""
+    return states.float().mean(-2)
+
+
+def _hash(*parts: object) -> int:
+    return int.from_bytes(hashlib.blake2b(repr(parts).encode(), digest_size=8).digest(), "little")
