@@ -7,9 +7,8 @@ sees the masked places and nothing else, and only the best candidates leave the 
 from __future__ import annotations
 
 import contextlib
-import os
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -18,7 +17,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import torch
 
-from corpusgen.errors import StageError
+from corpusgen.encoders import choose_device, choose_dtype, load_encoder, longest_input, token_batches
+from corpusgen.errors import StageError, is_out_of_memory
 
 SHARED_PIECE = "target shares a word piece with its neighbours"
 INSIDE_WORD = "target begins inside a word"
@@ -164,8 +164,8 @@ class MaskedPredictor:
         if threads:
             torch.set_num_threads(threads)
         self._name = model
-        self._device = _device(device)
-        self._tokenizer, self._model = _load(model, revision, _dtype(dtype, self._device))
+        self._device = choose_device(device)
+        self._tokenizer, self._model = _load(model, revision, choose_dtype(dtype, self._device))
         self._model.to(self._device).eval()
         self._backend = self._tokenizer.backend_tokenizer
         self._backend.no_truncation()  # a tokenizer file may hold settings of the training: the window is ours
@@ -173,7 +173,7 @@ class MaskedPredictor:
         self._pieces = _Pieces.of(self._tokenizer, self._model.config.vocab_size)
         if not self._pieces.vocabulary:
             raise StageError(f"{model}: its vocabulary has no whole words; is its tokenizer in the same folder?")
-        self._longest = _longest_input(self._tokenizer, self._model)
+        self._longest = longest_input(self._tokenizer, self._model)
         self._whole_target = masks == "word"
         self._batch_tokens = batch_tokens or _BATCH_TOKENS.get(self._device.type, _BATCH_TOKENS["cpu"])
         self._forbidden = torch.from_numpy(self._pieces.word < 0).to(self._device)
@@ -196,7 +196,7 @@ class MaskedPredictor:
         order = sorted(masked, key=lambda index: (len(masked[index].ids), masked[index].ids, masked[index].place))
         words = np.full((len(reasons), self._top_k), -1, np.int32)
         probabilities = np.zeros((len(reasons), self._top_k), np.float32)
-        for batch in _batches(order, [len(masked[index].ids) for index in order], self._batch_tokens):
+        for batch in _batches(order, masked, self._batch_tokens):
             rows, ranks, found, how_probable = self._in_memory(self._candidates, [masked[index] for index in batch])
             rows = np.array(batch)[rows]
             words[rows, ranks] = found
@@ -221,7 +221,7 @@ class MaskedPredictor:
                     words[index] = _Word(encoding.ids, *pieces)
         order = sorted(words, key=lambda index: (len(words[index].ids), words[index]))
         states = np.zeros((len(texts), self._model.config.hidden_size), np.float32)
-        for batch in _batches(order, [len(words[index].ids) for index in order], self._batch_tokens):
+        for batch in _batches(order, words, self._batch_tokens):
             rows, found = self._in_memory(self._states_of, [words[index] for index in batch])
             states[np.array(batch)[rows]] = found
         return states
@@ -319,7 +319,7 @@ class MaskedPredictor:
         try:
             return run(batch)
         except (RuntimeError, MemoryError) as error:
-            if not _out_of_memory(error):
+            if not is_out_of_memory(error):
                 raise
             if len(batch) == 1:
                 raise StageError(
@@ -390,101 +390,22 @@ def _is_word(text: str) -> bool:
     )
 
 
-def _batches(order: Sequence[int], lengths: Sequence[int], most: int) -> Iterator[Sequence[int]]:
-    """Cut items, sorted by length, into batches of so many tokens with padding, or of one item."""
-    start = 0
-    for stop in range(1, len(order) + 1):
-        if stop == len(order) or (stop + 1 - start) * lengths[stop] > most:
-            yield order[start:stop]
-            start = stop
-
-
-def _out_of_memory(error: Exception) -> bool:
-    return isinstance(error, MemoryError | torch.cuda.OutOfMemoryError) or "DefaultCPUAllocator" in str(error)
-
-
-def _longest_input(tokenizer: Any, model: Any) -> int:
-    """How many tokens the model takes. RoBERTa's family begins to count positions after its padding token's id."""
-    limits = [tokenizer.model_max_length, getattr(model.config, "max_position_embeddings", None) or 2**31]
-    for name, module in model.named_modules():
-        if name.endswith("position_embeddings") and isinstance(module, torch.nn.Embedding):
-            limits.append(module.num_embeddings - (0 if module.padding_idx is None else module.padding_idx + 1))
-    return int(min(limits))
-
-
-def _device(name: str) -> torch.device:
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
-    try:
-        device = torch.device(name)
-    except RuntimeError as error:
-        raise StageError(f"device {name!r} is none that torch knows: use auto, cpu or cuda") from error
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise StageError(f"device {name!r}: torch finds no GPU here: use auto or cpu")
-    return device
-
-
-def _dtype(name: str, device: torch.device) -> torch.dtype:
-    dtypes = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
-    if name == "auto":
-        name = "float16" if device.type == "cuda" else "float32"
-    if name not in dtypes:
-        raise StageError(f"dtype {name!r} is none of auto, {', '.join(dtypes)}")
-    if name == "bfloat16" and device.type == "cpu":
-        raise StageError("dtype bfloat16 is many times slower than float32 on a CPU: use auto or float32")
-    return dtypes[name]
-
-
 def _load(name: str, revision: str | None, dtype: torch.dtype) -> tuple[Any, Any]:
     """Tokenizer and model, or an error that says what is wrong with them."""
-    try:
-        from transformers import AutoModelForMaskedLM, AutoTokenizer
-    except ImportError as missing:
-        raise StageError("masked-token prediction needs: pip install transformers") from missing
-    path = os.path.expanduser(name)
-    if not os.path.isdir(path) and (path.startswith((os.sep, ".")) or path.count("/") > 1):
-        raise StageError(f"masked language model {name}: no such folder")
-    try:
-        with _quiet_transformers():
-            tokenizer = AutoTokenizer.from_pretrained(path, revision=revision)
-            model, loaded = AutoModelForMaskedLM.from_pretrained(
-                path, revision=revision, dtype=dtype, output_loading_info=True
-            )
-    except Exception as error:
+    from transformers import AutoModelForMaskedLM
+
+    tokenizer, model, missing = load_encoder(AutoModelForMaskedLM, name, revision, dtype, "masked language model")
+    if missing:
         raise StageError(
-            f"masked language model {name} does not load: {' '.join(str(error).split())}; give a folder with a model "
-            "and its tokenizer, or a model of the hub that this machine can reach or has in its cache"
-        ) from error
-    missing_weights = sorted(loaded["missing_keys"])
-    if missing_weights:
-        raise StageError(
-            f"{name} has no head for masked-token prediction: {len(missing_weights)} weights are missing, "
-            f"{missing_weights[0]} for one; take the model as it was pre-trained, not an encoder cut out of it"
+            f"{name} has no head for masked-token prediction: {len(missing)} weights are missing, {missing[0]} for "
+            "one; take the model as it was pre-trained, not an encoder cut out of it"
         )
-    return _checked(tokenizer, model, name), model
-
-
-def _checked(tokenizer: Any, model: Any, name: str) -> Any:
-    if not tokenizer.is_fast:
-        raise StageError(f"{name}: its tokenizer gives no offsets; a fast one is needed, that is a tokenizer.json")
     if tokenizer.mask_token_id is None:
         raise StageError(f"{name}: its tokenizer has no mask token; take a model that was pre-trained with one")
-    if max(tokenizer.get_vocab().values()) >= model.config.vocab_size:
-        raise StageError(f"{name}: its tokenizer has pieces that the model does not know; they do not belong together")
-    return tokenizer
+    return tokenizer, model
 
 
-@contextlib.contextmanager
-def _quiet_transformers() -> Iterator[None]:
-    """Without progress bars and reports: what matters of them is in our errors."""
-    from transformers.utils import logging
-
-    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(verbosity)
-        if bars:
-            logging.enable_progress_bar()
+def _batches(order: list[int], inputs: Mapping[int, _Masked | _Word], most: int) -> Iterator[list[int]]:
+    """Cut the indices of inputs, sorted by length, into batches of so many tokens."""
+    for batch in token_batches([len(inputs[index].ids) for index in order], most):
+        yield [order[place] for place in batch]

@@ -5,8 +5,6 @@ Shapes: P pieces (sub-words), L layers, d the model's dimension.
 
 from __future__ import annotations
 
-import contextlib
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -14,7 +12,16 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from corpusgen.errors import ConfigError, StageError
+from corpusgen.encoders import (
+    choose_device,
+    choose_dtype,
+    explained_loading,
+    load_encoder,
+    longest_input,
+    model_path,
+    token_batches,
+)
+from corpusgen.errors import ConfigError, StageError, is_out_of_memory
 from distiller.settings import BackboneSettings
 
 OUTSIDE = "span is empty or outside the text"
@@ -41,8 +48,9 @@ def shape_of(settings: BackboneSettings) -> Shape:
     """The shape of a word's states, from the model's configuration: its weights are not loaded."""
     from transformers import AutoConfig
 
-    with _explained(settings.model):
-        config = AutoConfig.from_pretrained(_path(settings.model), revision=settings.revision)
+    path = model_path(settings.model, "backbone")
+    with explained_loading(settings.model, "backbone"):
+        config = AutoConfig.from_pretrained(path, revision=settings.revision)
     return _shape(config, settings)
 
 
@@ -59,15 +67,15 @@ class Backbone:
             torch.set_num_threads(threads)
         self.settings = settings
         self._name = settings.model
-        self._device = _device(device)
-        self._tokenizer, self._model = _load(settings, _dtype(settings.dtype, self._device))
+        self._device = choose_device(device)
+        self._tokenizer, self._model = _load(settings, choose_dtype(settings.dtype, self._device))
         self._model.requires_grad_(False).to(self._device).eval()
         self.layers, self.dimension = _shape(self._model.config, settings)
         self._depth: int = self._model.config.num_hidden_layers
         self._backend = self._tokenizer.backend_tokenizer
         self._backend.no_truncation()  # a tokenizer file may hold settings of the training: the window is ours
         self._backend.no_padding()
-        self._longest = _longest_input(self._tokenizer, self._model)
+        self._longest = longest_input(self._tokenizer, self._model)
         self._batch_tokens = settings.batch_tokens or _BATCH_TOKENS.get(self._device.type, _BATCH_TOKENS["cpu"])
 
     def states(
@@ -155,9 +163,10 @@ class Backbone:
         """The states (P, L, d) at the wanted places of each input, in an order of our own."""
         # By content too: then the batches, and with them the last bits, do not depend on the order of the texts.
         order = sorted(wanted, key=lambda ids: (len(ids), ids))
-        for batch in _batches(order, self._batch_tokens):
+        for some in token_batches([len(pieces) for pieces in order], self._batch_tokens):
+            batch = [order[index] for index in some]
             places = [wanted[ids] for ids in batch]
-            ends = np.cumsum([len(some) for some in places])
+            ends = np.cumsum([len(of_input) for of_input in places])
             yield from zip(batch, np.split(self._read(batch, places), ends[:-1]), strict=True)
 
     def _read(self, batch: Sequence[Pieces], places: Sequence[Sequence[int]]) -> States:
@@ -165,7 +174,7 @@ class Backbone:
         try:
             return self._hidden(batch, places)
         except (RuntimeError, MemoryError) as error:
-            if not _out_of_memory(error):
+            if not is_out_of_memory(error):
                 raise
             if len(batch) == 1:
                 raise StageError(
@@ -214,28 +223,6 @@ def _ends(encoding: Any) -> tuple[int, int]:
     return special.index(0), special[::-1].index(0)
 
 
-def _batches(order: Sequence[Pieces], most: int) -> Iterator[Sequence[Pieces]]:
-    """Cut inputs, sorted by length, into batches of so many tokens with padding, or of one input."""
-    start = 0
-    for stop in range(1, len(order) + 1):
-        if stop == len(order) or (stop + 1 - start) * len(order[stop]) > most:
-            yield order[start:stop]
-            start = stop
-
-
-def _out_of_memory(error: Exception) -> bool:
-    return isinstance(error, MemoryError | torch.cuda.OutOfMemoryError) or "DefaultCPUAllocator" in str(error)
-
-
-def _longest_input(tokenizer: Any, model: Any) -> int:
-    """How many tokens the model takes. RoBERTa's family begins to count positions after its padding token's id."""
-    limits = [tokenizer.model_max_length, getattr(model.config, "max_position_embeddings", None) or 2**31]
-    for name, module in model.named_modules():
-        if name.endswith("position_embeddings") and isinstance(module, torch.nn.Embedding):
-            limits.append(module.num_embeddings - (0 if module.padding_idx is None else module.padding_idx + 1))
-    return int(min(limits))
-
-
 def _shape(config: Any, settings: BackboneSettings) -> Shape:
     depth, dimension = (getattr(config, name, None) for name in ("num_hidden_layers", "hidden_size"))
     if not depth or not dimension or getattr(config, "is_encoder_decoder", False):
@@ -250,75 +237,14 @@ def _shape(config: Any, settings: BackboneSettings) -> Shape:
     return Shape(range(first, last + 1), dimension)
 
 
-def _device(name: str) -> torch.device:
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
-    try:
-        device = torch.device(name)
-    except RuntimeError as error:
-        raise ConfigError(f"device {name!r} is none that torch knows: use auto, cpu or cuda") from error
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise ConfigError(f"device {name!r}: torch finds no GPU here: use auto or cpu")
-    return device
-
-
-def _dtype(name: str, device: torch.device) -> torch.dtype:
-    if name == "auto":
-        name = "float16" if device.type == "cuda" else "float32"
-    if name == "bfloat16" and device.type == "cpu":
-        raise ConfigError("dtype bfloat16 is many times slower than float32 on a CPU: use auto or float32")
-    dtype: torch.dtype = getattr(torch, name)
-    return dtype
-
-
-def _path(model: str) -> str:
-    """A folder's path or a hub id; ConfigError for what can only be a path but leads nowhere."""
-    path = os.path.expanduser(model)
-    if not os.path.isdir(path) and (path.startswith((os.sep, ".")) or path.count("/") > 1):
-        raise ConfigError(f"backbone.model: {model}: no such folder")
-    return path
-
-
 def _load(settings: BackboneSettings, dtype: torch.dtype) -> tuple[Any, Any]:
     """Tokenizer and model, or an error that says what is wrong with them."""
-    from transformers import AutoModel, AutoTokenizer
+    from transformers import AutoModel
 
-    name, path = settings.model, _path(settings.model)
-    with _explained(name):
-        tokenizer = AutoTokenizer.from_pretrained(path, revision=settings.revision)
-        model, loaded = AutoModel.from_pretrained(
-            path, revision=settings.revision, dtype=dtype, output_loading_info=True
-        )
-    # A masked language model has no pooler, and nobody asks it.
-    missing = sorted(weight for weight in loaded["missing_keys"] if "pooler" not in weight)
+    tokenizer, model, missing = load_encoder(AutoModel, settings.model, settings.revision, dtype, "backbone")
     if missing:
         raise StageError(
-            f"backbone {name}: {len(missing)} weights are missing, {missing[0]} for one; they would be random. "
-            "Fetch or save the model again"
+            f"backbone {settings.model}: {len(missing)} weights are missing, {missing[0]} for one; they would be "
+            "random. Fetch or save the model again"
         )
-    if not tokenizer.is_fast:
-        raise StageError(f"{name}: its tokenizer gives no offsets; a fast one is needed, that is a tokenizer.json")
-    if max(tokenizer.get_vocab().values()) >= model.config.vocab_size:
-        raise StageError(f"{name}: its tokenizer has pieces that the model does not know; they do not belong together")
     return tokenizer, model
-
-
-@contextlib.contextmanager
-def _explained(name: str) -> Iterator[None]:
-    """Loading without progress bars and reports: what matters of them is in our errors."""
-    from transformers.utils import logging
-
-    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    try:
-        yield
-    except Exception as error:
-        raise StageError(
-            f"backbone {name} does not load: {' '.join(str(error).split())}; give a folder with a model and its "
-            "tokenizer, or a model of the hub that this machine can reach or has in its cache"
-        ) from error
-    finally:
-        logging.set_verbosity(verbosity)
-        if bars:
-            logging.enable_progress_bar()

@@ -10,13 +10,11 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
-from corpusgen.errors import StageError
+from corpusgen.errors import StageError, is_out_of_memory
 
 log = logging.getLogger(__name__)
 
 Encoded = TypeVar("Encoded", bound=Sequence[object])
-
-_NO_MEMORY = ("out of memory", "can't allocate memory", "alloc_failed")  # of CUDA, of torch on a CPU, of cuBLAS
 
 
 def translate_in_batches(
@@ -54,7 +52,7 @@ def _run_or_halve(run: Callable[[list[Encoded]], Sequence[str]], batch: list[Enc
     try:
         translations = list(run(batch))
     except (MemoryError, RuntimeError) as error:
-        if not _is_out_of_memory(error):
+        if not is_out_of_memory(error):
             raise
         if len(batch) == 1:
             raise MemoryError(f"not even one text of {len(batch[0])} sub-words fits into memory: {error}") from error
@@ -66,8 +64,3 @@ def _run_or_halve(run: Callable[[list[Encoded]], Sequence[str]], batch: list[Enc
     # Here, and not where the error is caught: until it is gone, it holds on to the memory of the failed attempt.
     middle = len(batch) // 2
     return _run_or_halve(run, batch[:middle]) + _run_or_halve(run, batch[middle:])
-
-
-def _is_out_of_memory(error: Exception) -> bool:
-    message = str(error).lower()
-    return isinstance(error, MemoryError) or any(sign in message for sign in _NO_MEMORY)

@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
+
+from corpusgen.encoders import choose_device, choose_dtype
 from corpusgen.errors import StageError
 from corpusgen.translate.batching import translate_in_batches
 from corpusgen.translate.fairseq_compat import checkpoint_errors_explained, import_fairseq, without_fast_path
 from corpusgen.translate.settings import TranslatorSettings
 from corpusgen.translate.subwords import open_subwords
-from corpusgen.translate.torch_device import precision, use_torch
 
 _CHECKPOINTS = ("model.pt", "checkpoint_best.pt", "checkpoint_last.pt")
 
@@ -27,9 +29,11 @@ class FairseqTranslator:
         from fairseq.sequence_generator import SequenceGenerator
 
         self._settings = settings
-        self._device = use_torch(device, threads)
+        torch.set_num_threads(threads)
+        self._device = choose_device(device)
+        dtype = choose_dtype("auto" if settings.compute_type == "default" else settings.compute_type, self._device)
         model, task = _load(checkpoint, settings)
-        self._model = model.to(self._device, precision(settings.compute_type, self._device))
+        self._model = model.to(self._device, dtype)
         self._source, self._target = task.source_dictionary, task.target_dictionary
         self._subwords = open_subwords(checkpoint.parent, self._source.symbols, settings)
         self._collate = collate_tokens
@@ -51,7 +55,6 @@ class FairseqTranslator:
         return [[*map(index, self._subwords.encode(text)), end] for text in texts]
 
     def _run(self, batch: list[list[int]]) -> list[str]:
-        import torch
 
         tokens = self._collate(list(map(torch.tensor, batch)), self._source.pad(), left_pad=True).to(self._device)
         lengths = torch.tensor(list(map(len, batch)), device=self._device)

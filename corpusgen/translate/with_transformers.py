@@ -9,11 +9,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import torch
+
+from corpusgen.encoders import choose_device, choose_dtype
 from corpusgen.errors import StageError
 from corpusgen.translate.batching import translate_in_batches
 from corpusgen.translate.languages import language_tokens
 from corpusgen.translate.settings import TranslatorSettings
-from corpusgen.translate.torch_device import precision, use_torch
 
 _HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
 
@@ -26,13 +28,15 @@ class TransformersTranslator:
 
         transformers.utils.logging.disable_progress_bar()
         self._settings = settings
-        self._device = use_torch(device, threads)
+        torch.set_num_threads(threads)
+        self._device = choose_device(device)
+        dtype = choose_dtype("auto" if settings.compute_type == "default" else settings.compute_type, self._device)
         model, revision = settings.model or "", settings.revision
         check_model(model, revision)
         with load_errors_explained(model):
             self._tokenizer: Any = transformers.AutoTokenizer.from_pretrained(model, revision=revision)
             self._model: Any = transformers.AutoModelForSeq2SeqLM.from_pretrained(model, revision=revision)
-        self._model.to(self._device, precision(settings.compute_type, self._device)).eval()
+        self._model.to(self._device, dtype).eval()
         # M2M100's tokenizer knows more languages than its vocabulary says.
         languages = getattr(self._tokenizer, "lang_code_to_token", {}).values()
         before, begin = language_tokens({*self._tokenizer.get_vocab(), *languages}, settings)

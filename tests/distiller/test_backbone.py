@@ -287,13 +287,13 @@ def test_nan_is_an_error_that_says_what_to_do(folders):
 
 def test_errors_that_the_user_can_put_right(folders, tmp_path):
     model = folders["bert"]
-    with pytest.raises(ConfigError, match="no such folder"):
+    with pytest.raises(StageError, match="no such folder"):
         Backbone(BackboneSettings(model=str(tmp_path / "absent")))
     with pytest.raises(StageError, match="does not load"):
         Backbone(BackboneSettings(model=str(tmp_path)))
-    with pytest.raises(ConfigError, match="bfloat16 is many times slower"):
+    with pytest.raises(StageError, match="bfloat16 is many times slower"):
         Backbone(BackboneSettings(model=model, dtype="bfloat16"), device="cpu")
-    with pytest.raises(ConfigError, match="none that torch knows"):
+    with pytest.raises(StageError, match="none that torch knows"):
         Backbone(BackboneSettings(model=model), device="abacus")
     with pytest.raises(ConfigError, match=r"layers 3 to 9 of .*, which has 4"):
         Backbone(BackboneSettings(model=model, last_layer=9))

@@ -55,7 +55,7 @@ def test_neither_batches_nor_the_width_of_the_search_confuse_it(models, folder, 
     assert translate(models / folder, backend, list(PAIRS), **options) == FRENCH
 
 
-@pytest.mark.parametrize("compute_type", ["bfloat16", "float32"])
+@pytest.mark.parametrize("compute_type", ["float16", "float32"])
 def test_transformers_computes_in_the_precision_that_is_asked_for(models, compute_type):
     settings = TranslatorSettings(backend="transformers", model=str(models / "marian"), compute_type=compute_type)
     translator = open_translator(settings, "cpu")
@@ -192,6 +192,6 @@ def test_vocabularies_of_older_conversions_are_read(models, tmp_path):
 @pytest.mark.parametrize(("folder", "backend"), [("marian", "transformers"), ("marian-converted", "ctranslate2")])
 def test_a_gpu_that_is_not_there_is_named(models, folder, backend):
     settings = TranslatorSettings(backend=backend, model=str(models / folder))
-    with pytest.raises(StageError, match=r"device: cuda: .* finds no GPU; set it to cpu or auto"):
+    with pytest.raises(StageError, match=r"device.*cuda.* finds no GPU"):
         open_translator(settings, "cuda")
     assert open_translator(settings, "auto").translate(list(PAIRS)) == FRENCH
