@@ -6,7 +6,7 @@ import difflib
 import types
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -152,15 +152,23 @@ class BuildConfig(Section):
         return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
 
 
+Settings = TypeVar("Settings", bound=BaseModel)
+
+
 def load_config(path: str | Path, overrides: Iterable[str] = ()) -> BuildConfig:
+    """The settings of a build."""
+    return load_settings(BuildConfig, path, overrides)
+
+
+def load_settings(kind: type[Settings], path: str | Path, overrides: Iterable[str] = ()) -> Settings:
     """Read a YAML file and apply `key.path=value` overrides; ConfigError says what is wrong with either."""
     settings = _read_yaml(Path(path))
     for override in overrides:
         _override(settings, override)
     try:
-        return BuildConfig.model_validate(settings)
+        return kind.model_validate(settings)
     except ValidationError as error:
-        problems = [_explained(problem) for problem in error.errors()]
+        problems = [_explained(kind, problem) for problem in error.errors()]
         raise ConfigError(f"{path}:\n" + "\n".join(f"  {problem}" for problem in problems)) from None
 
 
@@ -200,13 +208,13 @@ def _override(settings: dict[str, Any], override: str) -> None:
     settings[last] = value
 
 
-def _explained(problem: Mapping[str, Any]) -> str:
+def _explained(kind: type[BaseModel], problem: Mapping[str, Any]) -> str:
     """One problem of pydantic's as `path.of.key: what is wrong and what would be right`."""
     location = [str(step) for step in problem["loc"]]
     path = ".".join(location)
     match problem["type"]:
         case "extra_forbidden":
-            known = _known_keys(location[:-1])
+            known = _known_keys(kind, location[:-1])
             close = difflib.get_close_matches(location[-1], known, n=1)
             remedy = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(known)}"
             return f"{path}: unknown key; {remedy}"
@@ -216,8 +224,8 @@ def _explained(problem: Mapping[str, Any]) -> str:
             return f"{path}: {problem['msg'][0].lower()}{problem['msg'][1:]}, not {problem['input']!r}"
 
 
-def _known_keys(location: Iterable[str]) -> list[str]:
-    model: Any = BuildConfig
+def _known_keys(kind: type[BaseModel], location: Iterable[str]) -> list[str]:
+    model: Any = kind
     for step in location:
         if step in getattr(model, "model_fields", {}):  # else a key of a mapping to the model found already
             model = _model_in(model.model_fields[step].annotation)

@@ -40,3 +40,30 @@ class FeatureSettings(Section):
         description="triples that make one unit of work; their states must fit into memory, see the estimate",
     )
     device: str = Field("auto", description="where the model runs: cpu, cuda or cuda:N; auto: on a GPU if there is one")
+
+
+class TrainSettings(Section):
+    """Everything `distiller train` needs. The defaults are the paper's."""
+
+    corpus: str = Field(description="root of a corpus with triples: a folder or s3://bucket/prefix")
+    output: str = Field(description="folder of the run: checkpoints, logs and the trained model")
+    backbone: BackboneSettings = Field(description="the frozen model whose layer states are distilled")
+    seed: int = Field(0, description="of weights, order and dropout")
+    negatives: bool = Field(True, description="false: the paper's ablation, in which meaning vectors collapse")
+    crosslingual: bool = Field(False, description="the negatives were made of the translation")
+    heads: int = Field(8, ge=1, description="attention heads of a distiller")
+    dropout: float = Field(0.1, ge=0, lt=1, description="share of values dropped in training")
+    batch_size: int = Field(128, ge=1, description="triples in a batch, those of all workers together")
+    learning_rate: float = Field(4e-5, gt=0, description="of AdamW, after the warm-up")
+    weight_decay: float = Field(0.01, ge=0, description="of AdamW")
+    warmup_steps: int = Field(1000, ge=0, description="steps in which the learning rate rises from nothing")
+    clip_gradient: float | None = Field(None, gt=0, description="largest norm of the gradient; null: any")
+    max_epochs: int = Field(100, ge=1, description="passes over the triples at most")
+    validation_share: float = Field(0.05, gt=0, lt=1, description="share of the sentences never trained on")
+    validation_at_most: int = Field(10_000, ge=1, description="triples to validate with")
+    validate_every: float = Field(0.1, gt=0, description="epochs from one validation to the next")
+    patience: int = Field(15, ge=1, description="validations without a better loss before it stops")
+    min_delta: float = Field(1e-4, ge=0, description="by how much a better loss must be lower")
+    checkpoint_steps: int = Field(200, ge=1, description="steps from one checkpoint to the next")
+    workers: int = Field(1, ge=1, description="processes that train together")
+    max_failures: int = Field(3, ge=0, description="how often a run goes on by itself after a worker died")

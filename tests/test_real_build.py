@@ -65,9 +65,8 @@ def committed(root):
     }
 
 
-@pytest.mark.parametrize(
-    "workers", [1, pytest.param(2, marks=pytest.mark.slow), pytest.param(4, marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [1, 2, 4])
 def test_any_number_of_workers_leaves_the_same_store(source, expected, tmp_path, workers):
     with ray_cluster("local"):
         config = settings(tmp_path / "store", workers, **source)

@@ -9,8 +9,10 @@ from ray.cluster_utils import Cluster
 
 from corpusgen.engine import Resources
 from corpusgen.engine.ray_executor import RayExecutor
-from tests.engine.faults import POINTS_MOSTLY_SLOW, faulty_store
+from tests.engine.faults import POINTS, faulty_store
 from tests.engine.helpers import assert_untouched_by_the_fault, assert_whole, committed_files, run_demo
+
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
@@ -25,7 +27,7 @@ def cluster():
     cluster.shutdown()
 
 
-@pytest.mark.parametrize("point", POINTS_MOSTLY_SLOW)
+@pytest.mark.parametrize("point", POINTS)
 def test_a_node_killed(cluster, undisturbed, tmp_path, point):
     root = tmp_path / "store"
     flag = tmp_path / "store.fired"

@@ -22,7 +22,7 @@ def finish(driver: subprocess.Popen) -> tuple[int, str]:
     return driver.returncode, output
 
 
-@pytest.mark.parametrize("executor", ["local", "ray"])
+@pytest.mark.parametrize("executor", ["local", pytest.param("ray", marks=pytest.mark.slow)])
 def test_a_server_that_is_away_for_some_seconds_costs_nothing_but_time(s3_server, s3_root, executor, undisturbed):
     driver = drive(s3_root, executor, seconds=0.3)
     store = Store.at(s3_root).pass_store("demo")

@@ -1,0 +1,209 @@
+"""One worker's part of a training: steps, validation and everything that must survive a restart. It knows no Ray."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.nn.functional import cosine_similarity
+from torch.nn.parallel import DistributedDataParallel
+
+from corpusgen.errors import ConfigError
+from distiller.data import EpochOrder, MappedFeatures, prefetched, rank_batches, rank_slice, split
+from distiller.losses import NEGATIVE, ORIGINAL, POSITIVE, term_losses, terms_of, worker_weight
+from distiller.model import TrainingPlace, WordModel, own_vectors
+from distiller.settings import TrainSettings
+
+_VALIDATION_ROWS = 1024  # at a time
+
+
+@dataclass
+class Progress:
+    """How far a training is; with the weights and the optimizer's state, all that it goes on from."""
+
+    step: int = 0
+    best_loss: float = math.inf
+    best_step: int = 0
+    waited: int = 0
+    """Validations since the best one."""
+    finished: bool = False
+
+
+@dataclass(frozen=True)
+class Validation:
+    """What held-out triples say. Cosines are those of meaning vectors, means over the triples."""
+
+    step: int
+    epoch: float
+    loss: float
+    terms: dict[str, float]
+    cosine_positive: float
+    cosine_negative: float
+    ordered: float
+    """Share of triples whose original is nearer to the positive than to the negative."""
+    cosine_unrelated: float
+    """Of the originals of neighbouring triples: near one, if meaning vectors collapse."""
+
+
+class Training:
+    """Trains on its own part of each batch, in step with the other workers of the process group, if there is one."""
+
+    def __init__(
+        self, settings: TrainSettings, features: MappedFeatures, rank: int = 0, workers: int = 1, device: str = "cpu"
+    ) -> None:
+        self.settings = settings
+        self.rank, self.workers = rank, workers
+        self._features = features
+        self._rows, self._held_out = split(
+            features.ids, settings.validation_share, settings.validation_at_most, salt="validation"
+        )
+        if not len(self._rows) or not len(self._held_out):
+            raise ConfigError(
+                f"{len(features):,} triples leave {len(self._rows):,} to train on and {len(self._held_out):,} to "
+                "validate with: make more, or change validation_share"
+            )
+        self._order = EpochOrder(len(self._rows), settings.batch_size, settings.seed)
+        self._device = torch.device(device)
+        self._dtype = torch.float16 if self._device.type == "cuda" else torch.float32
+        self.model = WordModel(features.dimension, settings.heads, settings.dropout, settings.seed).to(self._device)
+        self._model = DistributedDataParallel(self.model) if workers > 1 else self.model
+        self._terms = terms_of(negatives=settings.negatives, crosslingual=settings.crosslingual)
+        self._optimizer = torch.optim.AdamW(
+            self.model.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay
+        )
+        self.progress = Progress()
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """How many batches hold every triple once."""
+        return self._order.steps_per_epoch
+
+    @property
+    def validation_interval(self) -> int:
+        """Steps from one validation to the next."""
+        return max(1, round(self.settings.validate_every * self.steps_per_epoch))
+
+    # -------------------------------------------------------------- training
+
+    def run(self) -> Iterator[tuple[int, dict[str, float], Validation | None]]:
+        """Train until it is finished: after each step its number, its loss by term, and a validation where one is due.
+
+        The number counts from one; what is yielded is the same in all workers.
+        """
+        last = self.settings.max_epochs * self.steps_per_epoch
+        batches = rank_batches(
+            self._features,
+            self._rows,
+            self._order,
+            first_step=self.progress.step,
+            rank=self.rank,
+            workers=self.workers,
+            dtype=self._dtype,
+        )
+        for batch in prefetched(batches):
+            if self.progress.finished:
+                return
+            losses = self._step(
+                batch.states.to(self._device),
+                TrainingPlace(self.settings.seed, batch.step, batch.first_row),
+                batch.size,
+            )
+            self.progress.step = batch.step + 1
+            due = self.progress.step % self.validation_interval == 0 or self.progress.step >= last
+            validation = self._validated() if due else None
+            self.progress.finished |= self.progress.step >= last
+            yield self.progress.step, losses, validation
+
+    def _step(self, states: torch.Tensor, place: TrainingPlace, batch_size: int) -> dict[str, float]:
+        self._model.train()
+        for group in self._optimizer.param_groups:
+            group["lr"] = self.settings.learning_rate * min(1.0, (place.step + 1) / max(1, self.settings.warmup_steps))
+        distilled = self._model(states, place)
+        losses = term_losses(distilled, own_vectors(states), self._terms, worker_weight(self.workers, batch_size))
+        self._optimizer.zero_grad(set_to_none=True)
+        losses.sum().backward()  # type: ignore[no-untyped-call]
+        if self.settings.clip_gradient is not None:
+            torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.settings.clip_gradient)
+        self._optimizer.step()
+        values = self._sum(losses.detach().double()) / self.workers
+        return self._named(values)
+
+    # ------------------------------------------------------------ validation
+
+    def _validated(self) -> Validation:
+        validation = self.validate()
+        if not math.isfinite(validation.loss):
+            raise ConfigError(f"the loss is {validation.loss} after {self.progress.step} steps: lower learning_rate")
+        if validation.loss < self.progress.best_loss - self.settings.min_delta:
+            self.progress.best_loss, self.progress.best_step, self.progress.waited = (
+                validation.loss,
+                self.progress.step,
+                0,
+            )
+        else:
+            self.progress.waited += 1
+            self.progress.finished = self.progress.waited >= self.settings.patience
+        return validation
+
+    @torch.inference_mode()
+    def validate(self) -> Validation:
+        """Judge the model by the held-out triples."""
+        self.model.eval()
+        sums = torch.zeros(len(self._terms) + 4, dtype=torch.float64, device=self._device)
+        for start in range(0, len(self._held_out), _VALIDATION_ROWS):
+            rows = rank_slice(self._held_out[start : start + _VALIDATION_ROWS], self.rank, self.workers)
+            if len(rows):
+                sums += self._judge(self._features.batch(rows, self._dtype).to(self._device))
+        means = self._sum(sums) / len(self._held_out)
+        count = len(self._terms)
+        terms = self._named(means[:count])
+        positive, negative, ordered, unrelated = means[count:].tolist()
+        return Validation(
+            self.progress.step,
+            self.progress.step / self.steps_per_epoch,
+            sum(terms.values()),
+            terms,
+            positive,
+            negative,
+            ordered,
+            unrelated,
+        )
+
+    def _judge(self, states: torch.Tensor) -> torch.Tensor:
+        distilled = self.model(states)
+        losses = term_losses(distilled, own_vectors(states), self._terms, weight=1.0)
+        meaning = distilled.meaning.float()
+        positive = cosine_similarity(meaning[ORIGINAL], meaning[POSITIVE], dim=-1)
+        negative = cosine_similarity(meaning[ORIGINAL], meaning[NEGATIVE], dim=-1)
+        unrelated = cosine_similarity(meaning[ORIGINAL], meaning[ORIGINAL].roll(1, 0), dim=-1)
+        judged = torch.stack([positive, negative, (positive > negative).float(), unrelated]).double().sum(-1)
+        return torch.cat([losses.double(), judged])
+
+    def _named(self, values: torch.Tensor) -> dict[str, float]:
+        return dict(zip((term.name for term in self._terms), values.tolist(), strict=True))
+
+    def _sum(self, values: torch.Tensor) -> torch.Tensor:
+        """Over all workers."""
+        if self.workers > 1:
+            dist.all_reduce(values)
+        return values
+
+    # --------------------------------------------------------------- restart
+
+    def state(self) -> dict[str, Any]:
+        """Everything to go on from. Order of data and dropout follow from the step alone."""
+        return {
+            "model": self.model.state_dict(),
+            "optimizer": self._optimizer.state_dict(),
+            "progress": asdict(self.progress),
+        }
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Go on from there."""
+        self.model.load_state_dict(state["model"])
+        self._optimizer.load_state_dict(state["optimizer"])
+        self.progress = Progress(**state["progress"])

@@ -1,0 +1,80 @@
+"""A training: the same however it is interrupted, and what it learns."""
+
+import numpy as np
+import pytest
+import torch
+
+from corpusgen.errors import ConfigError
+from distiller.data import FeatureChunk, MappedFeatures
+from distiller.settings import TrainSettings
+from distiller.training import Training
+
+LAYERS, DIMENSION = 3, 16
+
+
+@pytest.fixture(scope="module")
+def features(tmp_path_factory):
+    """Words made as the method supposes: half of a state is meaning, half is context, a little different by layer."""
+    random = np.random.default_rng(0)
+    rows = 400
+    meaning, other, context, elsewhere = random.normal(size=(4, rows, DIMENSION // 2))
+    words = [np.hstack(halves) for halves in ((meaning, context), (meaning, elsewhere), (other, context))]
+    words = np.stack(words, 1)
+    states = words[:, :, None] + 0.1 * random.normal(size=(rows, 3, LAYERS, DIMENSION))
+    chunk = FeatureChunk([f"id{n}" for n in range(rows)], states.astype(np.float16))
+    return MappedFeatures.open(tmp_path_factory.mktemp("features"), "made", lambda: [chunk])
+
+
+def settings(**changed):
+    values = {
+        "corpus": "nowhere",
+        "output": "nowhere",
+        "backbone": {"model": "none"},
+        "batch_size": 32,
+        "heads": 4,
+        "learning_rate": 3e-3,
+        "warmup_steps": 5,
+        "max_epochs": 6,
+        "validation_share": 0.2,
+        "validate_every": 0.5,
+    }
+    return TrainSettings.model_validate({**values, **changed})
+
+
+def test_an_interrupted_training_goes_on_to_the_same_bit(features):
+    whole = list(Training(settings(), features).run())
+    first = Training(settings(), features)
+    steps = first.run()
+    begun = [next(steps) for _ in range(17)]
+    state = torch.utils._pytree.tree_map(lambda x: x.clone() if torch.is_tensor(x) else x, first.state())
+    steps.close()
+    second = Training(settings(), features)
+    second.load_state(state)
+    assert begun + list(second.run()) == whole
+
+
+def test_meaning_is_told_from_context(features):
+    training = Training(settings(max_epochs=40), features)
+    validations = [validation for _, _, validation in training.run() if validation]
+    assert validations[-1].loss < validations[0].loss
+    assert validations[-1].ordered >= 0.9
+    assert validations[-1].cosine_positive > validations[-1].cosine_negative + 0.3
+    assert validations[-1].cosine_unrelated < 0.5
+
+
+def test_without_negatives_there_are_four_terms(features):
+    *_, (_, losses, _) = Training(settings(max_epochs=1, negatives=False), features).run()
+    assert len(losses) == 4
+
+
+def test_it_stops_when_nothing_gets_better(features):
+    training = Training(settings(learning_rate=1e-12, min_delta=1.0, patience=3, max_epochs=100), features)
+    *_, (step, _, _) = training.run()
+    # The first validation is the best; then it waits for three.
+    assert step == 4 * training.validation_interval
+    assert training.progress.best_step == training.validation_interval
+
+
+def test_too_few_triples_are_refused(features):
+    with pytest.raises(ConfigError, match=r"400 triples leave .* to train on and 0 to validate with"):
+        Training(settings(validation_share=1e-6), features)
