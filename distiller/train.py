@@ -184,7 +184,7 @@ def _report(
 
 def _chunks(features: Any) -> Iterator[FeatureChunk]:
     for batch in features.batches():
-        yield FeatureChunk(batch.ids, np.stack(batch[1:], axis=1))
+        yield FeatureChunk(batch.ids.to_pylist(), np.stack(batch[1:], axis=1))
 
 
 def _cache_folder() -> Path:
@@ -198,7 +198,7 @@ def _logs(history: dict[str, Any]) -> dict[str, bytes]:
     try:
         logs["loss.png"] = _curve(history)
     except ImportError:
-        logging.getLogger(__name__).warning("no picture of the losses without matplotlib")
+        logging.getLogger(__name__).warning("no picture of the losses: pip install matplotlib")
     return logs
 
 
