@@ -36,7 +36,7 @@ def kill_the_driver_and_resume(root, executor, point, undisturbed):
     assert_untouched_by_the_fault(root, undisturbed)
 
 
-@pytest.mark.parametrize("executor", ["local", "ray"])
+@pytest.mark.parametrize("executor", ["local", pytest.param("ray", marks=pytest.mark.slow)])
 def test_drivers_at_once_on_one_store_commit_each_unit_once(undisturbed, tmp_path, executor):
     root = tmp_path / "store"
     drivers = [drive(root, executor) for _ in range(2)]
@@ -64,6 +64,7 @@ def test_ctrl_c_stops_cleanly_and_the_run_can_be_resumed(tmp_path, executor):
     assert_whole(root)
 
 
+@pytest.mark.slow
 def test_exit_codes_tell_whether_the_failure_limit_was_passed(tmp_path):
     for limit, code in ((0.01, 0), (0.002, 1)):
         root = tmp_path / f"limit-{limit}"
