@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from corpusgen.config import BuildConfig, load_config
+from corpusgen.config import BuildConfig, load_config, load_settings
 from corpusgen.errors import ConfigError
+from distiller.settings import TrainSettings
 
 CONFIGS = sorted((Path(__file__).parents[1] / "configs").glob("*.yaml"))
 
@@ -19,7 +20,10 @@ def config_file(tmp_path):
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.name)
 def test_the_configs_that_come_with_the_project_are_valid(path):
-    assert load_config(path).store
+    if path.name.startswith("distill_"):
+        assert load_settings(TrainSettings, path).corpus
+    else:
+        assert load_config(path).store
 
 
 def test_overrides_reach_any_depth_and_are_typed(config_file):
