@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import sys
 import time
 from collections.abc import Iterable
@@ -12,32 +11,21 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from corpusgen.commands import Address, Config, Overrides, ShowConfig, new_app, run
 from corpusgen.errors import CorpusgenError
 
 if TYPE_CHECKING:
     from corpusgen.store import Totals
 
-app = typer.Typer(
-    help="Turn raw text into a store of aligned triples for word meaning in context.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-)
+app = new_app("Turn raw text into a store of aligned triples for word meaning in context.")
 
 Root = Annotated[str, typer.Argument(help="Root of the store: a folder or s3://bucket/prefix.", metavar="ROOT")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 
 
 def main() -> None:
-    """Run a command; errors that the user can put right are one message and an exit code."""
-    logging.basicConfig(format="%(message)s", level=logging.WARNING)
-    try:
-        app()
-    except CorpusgenError as error:
-        sys.stderr.write(f"corpusgen: {error}\n")
-        sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        sys.exit(130)
+    """The entry point."""
+    run(app, "corpusgen")
 
 
 def _print(line: str = "") -> None:
@@ -46,18 +34,14 @@ def _print(line: str = "") -> None:
 
 @app.command()
 def build(
-    config: Annotated[str, typer.Argument(help="YAML file with the settings.", metavar="CONFIG")],
+    config: Config,
     executor: Annotated[
         Literal["ray", "local"], typer.Option(help="Run on Ray, or as a loop in this process.")
     ] = "ray",
-    address: Annotated[
-        str | None, typer.Option(help="A Ray cluster; without one, Ray is started on this machine.")
-    ] = None,
+    address: Address = None,
     until: Annotated[str | None, typer.Option(help="Stop after this pass.", metavar="PASS")] = None,
-    overrides: Annotated[
-        list[str] | None, typer.Option("--set", help="Change a setting, for example --set run.failure_limit=0.1.")
-    ] = None,
-    show_config: Annotated[bool, typer.Option("--show-config", help="Print all settings and stop.")] = False,
+    overrides: Overrides = None,
+    show_config: ShowConfig = False,
 ) -> None:
     """Build a corpus, or go on with one: the same command resumes.
 

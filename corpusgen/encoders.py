@@ -1,4 +1,4 @@
-"""Encoders of transformers as everybody here uses them: loaded with errors that explain, on a device, in batches."""
+"""Encoders of transformers as everybody here uses them: loaded with errors that explain, on a device."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 
 from corpusgen.errors import StageError
@@ -40,13 +41,14 @@ def choose_dtype(name: str, device: torch.device) -> torch.dtype:
     return _DTYPES[name]
 
 
-def token_batches(lengths: Sequence[int], most: int) -> Iterator[range]:
-    """Cut texts, sorted by length, into runs of so many tokens with padding, or of a single text."""
-    start = 0
-    for stop in range(1, len(lengths) + 1):
-        if stop == len(lengths) or (stop + 1 - start) * lengths[stop] > most:
-            yield range(start, stop)
-            start = stop
+def padded(batch: Sequence[Sequence[int]], padding: int, device: torch.device) -> dict[str, torch.Tensor]:
+    """Token ids of different lengths as the input of a model."""
+    lengths = np.array([len(ids) for ids in batch])
+    present = np.arange(lengths.max()) < lengths[:, None]
+    ids = np.full(present.shape, padding, np.int64)
+    ids[present] = np.concatenate(batch)
+    inputs = {"input_ids": ids, "attention_mask": present.astype(np.int64)}
+    return {name: torch.from_numpy(values).to(device) for name, values in inputs.items()}
 
 
 def longest_input(tokenizer: Any, model: Any) -> int:

@@ -39,12 +39,3 @@ class InterruptedRunError(CorpusgenError):
     def __init__(self, message: str, signal_number: int) -> None:
         super().__init__(message)
         self.exit_code = 128 + signal_number
-
-
-_NO_MEMORY = ("out of memory", "can't allocate memory", "alloc_failed")  # of CUDA, of torch on a CPU, of cuBLAS
-
-
-def is_out_of_memory(error: Exception) -> bool:
-    """Whether a model failed for want of memory, so that fewer texts at a time might fit."""
-    message = str(error).lower()
-    return isinstance(error, MemoryError) or any(sign in message for sign in _NO_MEMORY)

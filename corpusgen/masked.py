@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -17,8 +17,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import torch
 
-from corpusgen.encoders import choose_device, choose_dtype, load_encoder, longest_input, token_batches
-from corpusgen.errors import StageError, is_out_of_memory
+from corpusgen.batches import padded_batches, run_or_halve
+from corpusgen.encoders import choose_device, choose_dtype, load_encoder, longest_input, padded
+from corpusgen.errors import StageError
 
 SHARED_PIECE = "target shares a word piece with its neighbours"
 INSIDE_WORD = "target begins inside a word"
@@ -197,10 +198,10 @@ class MaskedPredictor:
         words = np.full((len(reasons), self._top_k), -1, np.int32)
         probabilities = np.zeros((len(reasons), self._top_k), np.float32)
         for batch in _batches(order, masked, self._batch_tokens):
-            rows, ranks, found, how_probable = self._in_memory(self._candidates, [masked[index] for index in batch])
-            rows = np.array(batch)[rows]
-            words[rows, ranks] = found
-            probabilities[rows, ranks] = how_probable
+            found = run_or_halve(self._candidates, [masked[index] for index in batch], self._name)
+            for index, (of_place, how_probable) in zip(batch, found, strict=True):
+                words[index, : len(of_place)] = of_place
+                probabilities[index, : len(of_place)] = how_probable
         present = words >= 0
         offsets = np.concatenate(([0], np.cumsum(present.sum(axis=1)))).astype(np.int32)
         return Predictions(self.vocabulary, offsets, words[present], probabilities[present], reasons)
@@ -222,31 +223,24 @@ class MaskedPredictor:
         order = sorted(words, key=lambda index: (len(words[index].ids), words[index]))
         states = np.zeros((len(texts), self._model.config.hidden_size), np.float32)
         for batch in _batches(order, words, self._batch_tokens):
-            rows, found = self._in_memory(self._states_of, [words[index] for index in batch])
-            states[np.array(batch)[rows]] = found
+            states[batch] = run_or_halve(self._states_of, [words[index] for index in batch], self._name)
         return states
 
     @torch.inference_mode()
-    def _states_of(self, batch: list[_Word]) -> tuple[npt.NDArray[Any], ...]:
+    def _states_of(self, batch: list[_Word]) -> npt.NDArray[np.float32]:
         self._places = torch.zeros(len(batch), dtype=torch.long, device=self._device)  # the last layer is not looked at
-        layers = self._model.base_model(**self._padded([word.ids for word in batch]), output_hidden_states=True)
+        layers = self._model.base_model(**self._inputs(batch), output_hidden_states=True)
         depth = len(layers.hidden_states) - 1
         states = layers.hidden_states[min(round(depth * 2 / 3), depth - 1)].float()
         index = torch.arange(states.shape[1], device=self._device)
         first, last = torch.tensor([(word.first, word.last) for word in batch], device=self._device).T
         inside = (index >= first[:, None]) & (index <= last[:, None])
         mean = (states * inside[:, :, None]).sum(1) / inside.sum(1, keepdim=True)
-        return np.arange(len(batch)), torch.nn.functional.normalize(mean, dim=-1).cpu().numpy()
+        unit: npt.NDArray[np.float32] = torch.nn.functional.normalize(mean, dim=-1).cpu().numpy()
+        return unit
 
-    def _padded(self, batch: list[list[int]]) -> dict[str, torch.Tensor]:
-        lengths = np.array([len(ids) for ids in batch])
-        present = np.arange(lengths.max()) < lengths[:, None]
-        padded = np.full(present.shape, self._tokenizer.pad_token_id or 0, np.int64)
-        padded[present] = np.concatenate(batch)
-        return {
-            "input_ids": torch.from_numpy(padded).to(self._device),
-            "attention_mask": torch.from_numpy(present.astype(np.int64)).to(self._device),
-        }
+    def _inputs(self, batch: Sequence[_Masked | _Word]) -> dict[str, torch.Tensor]:
+        return padded([item.ids for item in batch], self._tokenizer.pad_token_id or 0, self._device)
 
     def _mask_all(
         self, texts: Sequence[str], spans: Sequence[tuple[int, int]]
@@ -314,31 +308,12 @@ class MaskedPredictor:
         window = ids[:head] + body[begin : begin + room] + ids[len(ids) - tail :]
         return _Masked(window, place - begin, opens)
 
-    def _in_memory(self, run: Callable[[list[Any]], tuple[npt.NDArray[Any], ...]], batch: list[Any]) -> Any:
-        """What `run` makes of a batch, rows of the batch first; one that does not fit into memory is halved."""
-        try:
-            return run(batch)
-        except (RuntimeError, MemoryError) as error:
-            if not is_out_of_memory(error):
-                raise
-            if len(batch) == 1:
-                raise StageError(
-                    f"{self._name}: not even one text of {len(batch[0].ids)} tokens fits into the memory of "
-                    f"{self._device}: free some, or take a smaller model"
-                ) from error
-        if self._device.type == "cuda":
-            torch.cuda.empty_cache()
-        middle = len(batch) // 2
-        halves = [self._in_memory(run, half) for half in (batch[:middle], batch[middle:])]
-        halves[1] = (halves[1][0] + middle, *halves[1][1:])
-        return tuple(np.concatenate(columns) for columns in zip(*halves, strict=True))
-
     @torch.inference_mode()
-    def _candidates(self, batch: list[_Masked]) -> tuple[npt.NDArray[Any], ...]:
-        """Row, rank, word and probability of all candidates."""
+    def _candidates(self, batch: list[_Masked]) -> list[tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]]]:
+        """Of each place the words and their probabilities, the best first."""
         self._places = torch.tensor([item.place for item in batch], device=self._device)
         opens = torch.tensor([int(item.opens) for item in batch], device=self._device)
-        output = self._model(**self._padded([item.ids for item in batch]))
+        output = self._model(**self._inputs(batch))
         logits = output.logits[:, 0].float()  # batch × vocabulary
         normalizer = logits.logsumexp(-1)
         if not normalizer.isfinite().all():  # as soon as one logit is NaN or infinite
@@ -359,7 +334,8 @@ class MaskedPredictor:
         order, ranks = order[ranks < self._top_k], ranks[ranks < self._top_k]
         rows = rows[order]
         words = self._pieces.word[opens.cpu().numpy()[rows], pieces[order]]
-        return rows, ranks, words, probabilities[order]
+        starts = np.searchsorted(rows, np.arange(1, len(batch)))
+        return list(zip(np.split(words, starts), np.split(probabilities[order], starts), strict=True))
 
     def _keep_only_places(self) -> None:
         """Drop all hidden states but those of the places as early as the model permits: the head is half the work."""
@@ -407,5 +383,5 @@ def _load(name: str, revision: str | None, dtype: torch.dtype) -> tuple[Any, Any
 
 def _batches(order: list[int], inputs: Mapping[int, _Masked | _Word], most: int) -> Iterator[list[int]]:
     """Cut the indices of inputs, sorted by length, into batches of so many tokens."""
-    for batch in token_batches([len(inputs[index].ids) for index in order], most):
+    for batch in padded_batches([len(inputs[index].ids) for index in order], most):
         yield [order[place] for place in batch]

@@ -23,7 +23,7 @@ from corpusgen.targets.vocabulary import COUNTS, VOCABULARY, count_words
 from corpusgen.text.filters import FilterSentences
 from corpusgen.text.language import IdentifyLanguage
 from corpusgen.text.segment import SegmentSentences
-from corpusgen.translate.round_trip import RoundTrip
+from corpusgen.translate.stage import RoundTrip
 from corpusgen.triples import FAILED, TRIPLES
 
 _GROUP_ROWS = 100_000  # sentences a unit when they are read again: a few seconds of work

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from corpusgen.batches import padded_batches, run_or_halve
 from corpusgen.encoders import (
     choose_device,
     choose_dtype,
@@ -19,9 +20,9 @@ from corpusgen.encoders import (
     load_encoder,
     longest_input,
     model_path,
-    token_batches,
+    padded,
 )
-from corpusgen.errors import ConfigError, StageError, is_out_of_memory
+from corpusgen.errors import ConfigError, StageError
 from distiller.settings import BackboneSettings
 
 OUTSIDE = "span is empty or outside the text"
@@ -86,12 +87,9 @@ class Backbone:
         Its pieces are those that share a character with the span. An item that has no states is zero and has a reason,
         one of the constants of this module. A text too long for the model is cut to a window around the word.
         """
-        if len(spans) != len(texts):
-            raise ValueError(f"{len(texts)} texts, but {len(spans)} spans")
         reasons: list[str | None] = []
         words: dict[Pieces, list[tuple[int, int, int]]] = {}  # of each input: item, first and last piece
-        for item, (text, span, encoding) in enumerate(zip(texts, spans, self._encoded(texts), strict=True)):
-            word = self._find(text, span, encoding)
+        for item, word in enumerate(self._words(texts, spans)):
             reasons.append(word if isinstance(word, str) else None)
             if not isinstance(word, str):
                 ids, first, last = word
@@ -104,6 +102,10 @@ class Backbone:
             sums = np.add.reduceat(of_pieces, np.cumsum(counts) - counts, axis=0)
             states[items] = sums / counts[:, None, None].astype(np.float32)
         return states, reasons
+
+    def reasons(self, texts: Sequence[str], spans: Sequence[tuple[int, int]]) -> list[str | None]:
+        """Why each word has no states, None if it has: what `states` says of it, without running the model."""
+        return [word if isinstance(word, str) else None for word in self._words(texts, spans)]
 
     def piece_states(self, texts: Sequence[str]) -> Iterator[States]:
         """For each text the states (P, L, d) of all its pieces, special tokens left out.
@@ -123,6 +125,12 @@ class Backbone:
     def _encoded(self, texts: Sequence[str]) -> Iterator[Any]:
         for start in range(0, len(texts), _TEXTS_AT_ONCE):
             yield from self._backend.encode_batch(list(texts[start : start + _TEXTS_AT_ONCE]))
+
+    def _words(self, texts: Sequence[str], spans: Sequence[tuple[int, int]]) -> Iterator[tuple[Pieces, int, int] | str]:
+        if len(spans) != len(texts):
+            raise ValueError(f"{len(texts)} texts, but {len(spans)} spans")
+        for text, span, encoding in zip(texts, spans, self._encoded(texts), strict=True):
+            yield self._find(text, span, encoding)
 
     def _find(self, text: str, span: tuple[int, int], encoding: Any) -> tuple[Pieces, int, int] | str:
         """What the model is to read, and in it the first and the last piece of the word; or the reason why not."""
@@ -163,56 +171,29 @@ class Backbone:
         """The states (P, L, d) at the wanted places of each input, in an order of our own."""
         # By content too: then the batches, and with them the last bits, do not depend on the order of the texts.
         order = sorted(wanted, key=lambda ids: (len(ids), ids))
-        for some in token_batches([len(pieces) for pieces in order], self._batch_tokens):
-            batch = [order[index] for index in some]
-            places = [wanted[ids] for ids in batch]
-            ends = np.cumsum([len(of_input) for of_input in places])
-            yield from zip(batch, np.split(self._read(batch, places), ends[:-1]), strict=True)
-
-    def _read(self, batch: Sequence[Pieces], places: Sequence[Sequence[int]]) -> States:
-        """The states at all places of a batch; one that does not fit into memory is halved."""
-        try:
-            return self._hidden(batch, places)
-        except (RuntimeError, MemoryError) as error:
-            if not is_out_of_memory(error):
-                raise
-            if len(batch) == 1:
-                raise StageError(
-                    f"{self._name}: not even one text of {len(batch[0])} tokens fits into the memory of "
-                    f"{self._device}: free some, or take a smaller model"
-                ) from error
-        if self._device.type == "cuda":
-            torch.cuda.empty_cache()
-        middle = len(batch) // 2
-        halves = (slice(None, middle), slice(middle, None))
-        return np.concatenate([self._read(batch[half], places[half]) for half in halves])
+        for some in padded_batches([len(pieces) for pieces in order], self._batch_tokens):
+            batch = [(order[index], wanted[order[index]]) for index in some]
+            yield from zip((ids for ids, _ in batch), run_or_halve(self._hidden, batch, self._name), strict=True)
 
     @torch.inference_mode()
-    def _hidden(self, batch: Sequence[Pieces], places: Sequence[Sequence[int]]) -> States:
-        lengths = np.array([len(ids) for ids in batch])
-        present = np.arange(lengths.max()) < lengths[:, None]
-        ids = np.full(present.shape, self._tokenizer.pad_token_id or 0, np.int64)
-        ids[present] = np.concatenate(batch)
-        hidden = self._model(
-            input_ids=torch.from_numpy(ids).to(self._device),
-            attention_mask=torch.from_numpy(present.astype(np.int64)).to(self._device),
-            output_hidden_states=True,
-        ).hidden_states
+    def _hidden(self, batch: list[tuple[Pieces, Sequence[int]]]) -> list[States]:
+        inputs = padded([ids for ids, _ in batch], self._tokenizer.pad_token_id or 0, self._device)
+        hidden = self._model(**inputs, output_hidden_states=True).hidden_states
         if hidden is None or len(hidden) != self._depth + 1:
             raise StageError(
                 f"{self._name}: {type(self._model).__name__} does not give the states of its {self._depth} layers; "
                 "take an encoder of the family of BERT"
             )
-        rows = torch.from_numpy(np.repeat(np.arange(len(batch)), [len(some) for some in places])).to(self._device)
-        columns = torch.from_numpy(np.concatenate(places)).to(self._device)
+        counts = [len(places) for _, places in batch]
+        rows = torch.from_numpy(np.repeat(np.arange(len(batch)), counts)).to(self._device)
+        columns = torch.from_numpy(np.concatenate([places for _, places in batch])).to(self._device)
         states = torch.stack([hidden[layer][rows, columns].float() for layer in self.layers], dim=1)  # P, L, d
         if not states.isfinite().all():
             raise StageError(
                 f"{self._name} gives NaN or infinite states in {self._model.dtype}: use dtype float32, or bfloat16 on "
                 "a GPU; if that is what you use, the weights are damaged"
             )
-        result: States = states.cpu().numpy()
-        return result
+        return np.split(states.cpu().numpy(), np.cumsum(counts)[:-1])
 
 
 def _ends(encoding: Any) -> tuple[int, int]:

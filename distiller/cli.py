@@ -1,22 +1,15 @@
-"""The command line of the word models."""
+"""The command line of the word models. Commands import what they need themselves, so that `--help` answers at once."""
 
 from __future__ import annotations
 
-import logging
-import sys
 from typing import Annotated
 
 import typer
 
-from corpusgen.errors import CorpusgenError
+from corpusgen.commands import Address, Config, Overrides, ShowConfig, new_app, run
 from distiller import __version__
 
-app = typer.Typer(
-    help="Train and use word models made from a store of triples.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-)
+app = new_app("Train and use word models made from a store of triples.")
 
 
 @app.callback()
@@ -32,14 +25,13 @@ def version() -> None:
 
 @app.command()
 def train(
-    config: Annotated[str, typer.Argument(help="YAML file with the settings.", metavar="CONFIG")],
-    address: Annotated[
-        str | None, typer.Option(help="A Ray cluster; without one, Ray is started on this machine.")
-    ] = None,
-    overrides: Annotated[
-        list[str] | None, typer.Option("--set", help="Change a setting, for example --set workers=2.")
-    ] = None,
-    show_config: Annotated[bool, typer.Option("--show-config", help="Print all settings and stop.")] = False,
+    config: Config,
+    address: Address = None,
+    find_lr: Annotated[
+        bool, typer.Option("--find-lr", help="Only look for a good learning rate: raise it until the loss soars.")
+    ] = False,
+    overrides: Overrides = None,
+    show_config: ShowConfig = False,
 ) -> None:
     """Train a word model on a corpus of triples, or go on with it: the same command resumes.
 
@@ -54,21 +46,15 @@ def train(
     if show_config:
         typer.echo(yaml.safe_dump(settings.model_dump(mode="json"), sort_keys=False).rstrip())
         return
+    from distiller.train import find_learning_rate
     from distiller.train import train as run_training
 
-    run_training(settings, address, typer.echo)
+    (find_learning_rate if find_lr else run_training)(settings, address, typer.echo)
 
 
 def main() -> None:
-    """Run a command; errors that the user can put right are one message and an exit code."""
-    logging.basicConfig(format="%(message)s", level=logging.WARNING)
-    try:
-        app()
-    except CorpusgenError as error:
-        sys.stderr.write(f"distiller: {error}\n")
-        sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        sys.exit(130)
+    """The entry point."""
+    run(app, "distiller")
 
 
 if __name__ == "__main__":

@@ -5,25 +5,22 @@ Everything follows from the ids, a seed and the number of the step: nothing else
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import hashlib
 import itertools
 import json
-import os
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from corpusgen.errors import StageError
+from distiller.local_copy import local_copy
 
 Rows = NDArray[np.int64]
 """Numbers of triples: their rows among the features."""
@@ -114,11 +111,22 @@ class FeatureChunk(NamedTuple):
     states: NDArray[np.float16]
 
 
-class MappedFeatures:
-    """The layer states of all triples as one file on the node's disk, which all its workers map into memory.
+class Source(Protocol):
+    """The layer states of all triples, wherever they come from."""
 
-    `ids` are the sentence ids of the rows, as bytes.
-    """
+    ids: NDArray[np.bytes_]
+    """The sentence id of each row."""
+    dimension: int
+
+    def __len__(self) -> int: ...
+
+    def batch(self, rows: Rows, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+        """The states of some triples: (3, rows, layers, dimension)."""
+        ...
+
+
+class MappedFeatures:
+    """Layer states that were computed before, as one file on the node's disk, which all its workers map into memory."""
 
     def __init__(self, states: NDArray[np.float16], ids: NDArray[np.bytes_]) -> None:
         self._states = states
@@ -128,17 +136,12 @@ class MappedFeatures:
     def __len__(self) -> int:
         return len(self._states)
 
-    @staticmethod
-    def open(folder: str | Path, fingerprint: str, chunks: Callable[[], Iterable[FeatureChunk]]) -> MappedFeatures:
-        """Map the copy in `folder` of the features that have this fingerprint; if there is none, make it from `chunks`.
-
-        Of all workers of a node one makes it while the others wait. A copy counts once its description, written
-        last, is there; one that a crash left unfinished is begun again.
-        """
-        name = hashlib.blake2b(fingerprint.encode(), digest_size=8).hexdigest()
-        copy = _Copy(Path(folder) / f"features-{name}", fingerprint)
-        with copy.lock():
-            return copy.load(copy.shape() or copy.make(chunks()))
+    @classmethod
+    def open(cls, cache: str | Path, fingerprint: str, chunks: Callable[[], Iterable[FeatureChunk]]) -> MappedFeatures:
+        """Map the copy of the features that `fingerprint` names; the first worker of a node makes it of `chunks`."""
+        copy = local_copy(cache, fingerprint, lambda folder: _write_features(folder, chunks()))
+        shape = tuple(json.loads((copy / "shape.json").read_text()))
+        return cls(np.memmap(copy / "states.f16", np.float16, "r", shape=shape), np.load(copy / "ids.npy"))
 
     def batch(self, rows: Rows, dtype: torch.dtype = torch.float32) -> torch.Tensor:
         """The states of some triples: (3, rows, layers, dimension)."""
@@ -146,84 +149,22 @@ class MappedFeatures:
         return torch.empty(states.shape, dtype=dtype).copy_(states)
 
 
-class _Copy:
-    """The files of a local copy: float16 values, the ids, a description and a lock."""
-
-    def __init__(self, base: Path, fingerprint: str) -> None:
-        self._fingerprint = fingerprint
-        self._states, self._ids, self._json, self._lock, self._partial = (
-            base.with_suffix(suffix) for suffix in (".f16", ".ids.npy", ".json", ".lock", ".partial")
-        )
-
-    @contextmanager
-    def lock(self) -> Iterator[None]:
-        """Keep other workers of the node out; the system takes the lock from a worker that dies."""
-        self._lock.parent.mkdir(parents=True, exist_ok=True)
-        with open(self._lock, "w") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            yield
-
-    def shape(self) -> tuple[int, ...] | None:
-        """The shape of the states, if the copy is whole and of the right features."""
-        try:
-            described = json.loads(self._json.read_text())
-            sizes = [path.stat().st_size for path in (self._states, self._ids)]
-            whole = described["fingerprint"] == self._fingerprint and described["sizes"] == sizes
-            return tuple(described["shape"]) if whole else None
-        except (FileNotFoundError, ValueError, KeyError):
-            return None
-
-    def load(self, shape: tuple[int, ...]) -> MappedFeatures:
-        """Map the states and read the ids."""
-        return MappedFeatures(np.memmap(self._states, np.float16, "r", shape=shape), np.load(self._ids))
-
-    def make(self, chunks: Iterable[FeatureChunk]) -> tuple[int, ...]:
-        """Write all files, the description last, and give the shape of the states."""
-        try:
-            self._json.unlink(missing_ok=True)
-            shape, ids = self._write_states(chunks)
-            with open(self._partial, "wb") as file:
-                np.save(file, ids)
-                _settle(file, self._ids)
-            sizes = [path.stat().st_size for path in (self._states, self._ids)]
-            with open(self._partial, "wb") as file:
-                file.write(json.dumps({"fingerprint": self._fingerprint, "shape": shape, "sizes": sizes}).encode())
-                _settle(file, self._json)
-            return shape
-        except OSError as error:
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-                raise
-            written = self._partial.stat().st_size if self._partial.exists() else 0
-            raise StageError(
-                f"no room in {self._states.parent} for a copy of the features (full after {written / 1e9:.1f} GB): "
-                "free some space or choose a folder on a larger local disk"
-            ) from error
-        finally:
-            self._partial.unlink(missing_ok=True)
-
-    def _write_states(self, chunks: Iterable[FeatureChunk]) -> tuple[tuple[int, ...], NDArray[np.bytes_]]:
-        ids: list[bytes] = []
-        shape: tuple[int, ...] | None = None
-        with open(self._partial, "wb") as file:
-            for chunk in chunks:
-                shape = shape or chunk.states.shape[1:]
-                expected = (len(chunk.ids), *shape)
-                if chunk.states.dtype != np.float16 or chunk.states.shape != expected or len(expected) != 4:
-                    found = f"{chunk.states.dtype} {chunk.states.shape}"
-                    raise ValueError(f"features of {len(chunk.ids)} ids must be float16 {expected}, not {found}")
-                file.write(np.ascontiguousarray(chunk.states).data)
-                ids += [sentence.encode() for sentence in chunk.ids]
-            if not ids or shape is None:
-                raise StageError("the features have no rows: there is nothing to train on; build some triples first")
-            _settle(file, self._states)
-        return (len(ids), *shape), np.array(ids)
-
-
-def _settle(file: Any, path: Path) -> None:
-    """Make a written file durable, then give it its name."""
-    file.flush()
-    os.fsync(file.fileno())
-    os.replace(file.name, path)
+def _write_features(folder: Path, chunks: Iterable[FeatureChunk]) -> None:
+    ids: list[bytes] = []
+    shape: tuple[int, ...] | None = None
+    with open(folder / "states.f16", "wb") as file:
+        for chunk in chunks:
+            shape = shape or chunk.states.shape[1:]
+            expected = (len(chunk.ids), *shape)
+            if chunk.states.dtype != np.float16 or chunk.states.shape != expected or len(expected) != 4:
+                found = f"{chunk.states.dtype} {chunk.states.shape}"
+                raise ValueError(f"features of {len(chunk.ids)} ids must be float16 {expected}, not {found}")
+            file.write(np.ascontiguousarray(chunk.states).data)
+            ids += [sentence.encode() for sentence in chunk.ids]
+    if not ids or shape is None:
+        raise StageError("the features have no rows: there is nothing to train on; build some triples first")
+    np.save(folder / "ids.npy", np.array(ids))
+    (folder / "shape.json").write_text(json.dumps([len(ids), *shape]))
 
 
 @dataclass(frozen=True)
@@ -237,7 +178,7 @@ class RankBatch:
 
 
 def rank_batches(
-    features: MappedFeatures,
+    features: Source,
     rows: Rows,
     order: EpochOrder,
     *,

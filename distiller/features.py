@@ -34,19 +34,19 @@ PASS = "features"
 OVERFLOW = "states are too large for float16"
 
 # Where a triple has its words: column of the features, then text, start and end among the columns of the triple.
-_WORDS = {
+WORDS = {
     "original": ("text", "target_start", "target_end"),
     "positive": ("positive", "positive_start", "positive_end"),
     "negative": ("negative", "negative_start", "negative_end"),
 }
-_TRIPLE_COLUMNS = ("id", *(name for columns in _WORDS.values() for name in columns))
+TRIPLE_COLUMNS = ("id", *(name for columns in WORDS.values() for name in columns))
 _NUMBER = np.dtype("<f2")
 _REJECTS = pa.schema([("id", pa.string()), ("reason", pa.string())])
 
 
 def bytes_per_triple(layers: int, dimension: int) -> int:
     """What the states of a triple's three words take: 73,728 bytes for the top half of BERT-large."""
-    return layers * dimension * len(_WORDS) * _NUMBER.itemsize
+    return layers * dimension * len(WORDS) * _NUMBER.itemsize
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Estimate:
 class ReadTriples(ReadRows):
     """The triples of a unit, only what is needed of them."""
 
-    adds: ClassVar[tuple[str, ...]] = _TRIPLE_COLUMNS
+    adds: ClassVar[tuple[str, ...]] = TRIPLE_COLUMNS
 
 
 @dataclass
@@ -84,8 +84,8 @@ class EncodeTriples(Stage):
     """Text and place of three words → their layer states."""
 
     name: ClassVar[str] = "features"
-    needs: ClassVar[tuple[str, ...]] = _TRIPLE_COLUMNS
-    adds: ClassVar[tuple[str, ...]] = tuple(_WORDS)
+    needs: ClassVar[tuple[str, ...]] = TRIPLE_COLUMNS
+    adds: ClassVar[tuple[str, ...]] = tuple(WORDS)
 
     made_with: Mapping[str, Any]
     """What determines the states: the backbone's identity and layers, not where it lies on this machine."""
@@ -100,7 +100,7 @@ class EncodeTriples(Stage):
         """Encode all words of one kind at a time; a triple needs all three."""
         columns: dict[str, pa.Array] = {"id": rows["id"]}
         reasons: list[str | None] = [None] * rows.num_rows
-        for word, (text, start, end) in _WORDS.items():
+        for word, (text, start, end) in WORDS.items():
             spans = list(zip(rows[start].to_pylist(), rows[end].to_pylist(), strict=True))
             states, problems = self._backbone.states(rows[text].to_pylist(), spans)
             with np.errstate(over="ignore"):  # what is too large becomes infinite: rejected below
@@ -119,7 +119,7 @@ class EncodeTriples(Stage):
 
 def features_store(corpus_root: str, settings: FeatureSettings) -> Store:
     """Where the features of this corpus and backbone belong; it need not exist yet."""
-    return _store_for(corpus_root, _content(TripleStore(corpus_root), settings))
+    return _store_for(corpus_root, features_content(TripleStore(corpus_root), settings))
 
 
 def make_features(
@@ -137,7 +137,7 @@ def make_features(
     triples = TripleStore(corpus_root)
     if not triples.num_rows:
         raise StoreError(f"{corpus_root} has no triples yet: `corpusgen build` makes them")
-    content = _content(triples, settings)
+    content = features_content(triples, settings)
     store = _store_for(corpus_root, content)
     pass_ = _pass(Store.at(corpus_root), triples, settings, content)
     estimate = _estimate(pass_, store, shape_of(settings.backbone))
@@ -148,8 +148,8 @@ def make_features(
     return store
 
 
-def _content(triples: TripleStore, settings: FeatureSettings) -> dict[str, Any]:
-    """The features' corpus.json."""
+def features_content(triples: TripleStore, settings: FeatureSettings) -> dict[str, Any]:
+    """What the features of these triples are made of: their corpus.json."""
     backbone = settings.backbone
     layers, dimension = shape_of(backbone)
     model = describe_hub_model(os.path.expanduser(backbone.model), backbone.revision)
@@ -172,8 +172,12 @@ def _fingerprint(triples: TripleStore) -> dict[str, Any]:
 
 
 def _store_for(corpus_root: str, content: Mapping[str, Any]) -> Store:
-    identity = content_hash([content[name] for name in ("backbone", "layers", "triples")])[:16]
-    return Store.at(f"{corpus_root.rstrip('/')}/{PASS}/{identity}")
+    return Store.at(f"{corpus_root.rstrip('/')}/{PASS}/{features_identity(content)}")
+
+
+def features_identity(content: Mapping[str, Any]) -> str:
+    """The name of features: the same for the same backbone, layers and triples."""
+    return content_hash([content[name] for name in ("backbone", "layers", "triples")])[:16]
 
 
 def _pass(corpus: Store, triples: TripleStore, settings: FeatureSettings, content: Mapping[str, Any]) -> Pass:
@@ -190,7 +194,7 @@ def _pass(corpus: Store, triples: TripleStore, settings: FeatureSettings, conten
 def _schema(layers: Sequence[int], dimension: int) -> pa.Schema:
     states = pa.binary(len(layers) * dimension * _NUMBER.itemsize)
     metadata = {"layers": json.dumps(list(layers)), "dimension": str(dimension), "dtype": _NUMBER.name}
-    return pa.schema([("id", pa.string()), *((word, states) for word in _WORDS)], metadata)
+    return pa.schema([("id", pa.string()), *((word, states) for word in WORDS)], metadata)
 
 
 def _packed(states: npt.NDArray[np.float16]) -> pa.Array:
@@ -276,7 +280,7 @@ class Features:
     def part_batches(self, part: Part, batch_size: int = 1024) -> Iterator[FeatureBatch]:
         """The features of one part."""
         for batch in self._table.part_batches(part, batch_size=batch_size):
-            states = (_unpacked(batch[word], len(self.layers), self.dimension) for word in _WORDS)
+            states = (_unpacked(batch[word], len(self.layers), self.dimension) for word in WORDS)
             yield FeatureBatch(batch["id"], *states)
 
 

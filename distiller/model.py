@@ -80,9 +80,7 @@ class LayerAttention(nn.Module):
 
     def __init__(self, dimension: int, heads: int, dropout: float, name: str) -> None:
         super().__init__()
-        if dimension % heads:
-            possible = ", ".join(str(n) for n in range(1, min(dimension, 32) + 1) if dimension % n == 0)
-            raise ValueError(f"{heads} heads cannot share {dimension} dimensions evenly: choose heads from {possible}")
+        check_heads(dimension, heads)
         self.heads = heads
         self.query_key_value = nn.Linear(dimension, 3 * dimension)
         self.output = nn.Linear(dimension, dimension)
@@ -142,6 +140,13 @@ class WordModel(nn.Module):
         """Both vectors of each word; `place` is needed in training, where states are (members, rows, ...)."""
         states = states.to(self.meaning.expand.weight.dtype)
         return Distilled(self.meaning(states, place), self.context(states, place))
+
+
+def check_heads(dimension: int, heads: int) -> None:
+    """ValueError unless the heads can share the dimensions."""
+    if dimension % heads:
+        possible = ", ".join(str(n) for n in range(1, min(dimension, 32) + 1) if dimension % n == 0)
+        raise ValueError(f"{heads} heads cannot share {dimension} dimensions evenly: choose heads from {possible}")
 
 
 def own_vectors(states: torch.Tensor) -> torch.Tensor:

@@ -48,6 +48,14 @@ class TrainSettings(Section):
     corpus: str = Field(description="root of a corpus with triples: a folder or s3://bucket/prefix")
     output: str = Field(description="folder of the run: checkpoints, logs and the trained model")
     backbone: BackboneSettings = Field(description="the frozen model whose layer states are distilled")
+    features: Literal["cached", "online"] = Field(
+        "cached",
+        description="cached: compute the layer states once and keep them beside the corpus; online: compute them in "
+        "every epoch, where they are too large to keep",
+    )
+    cache: str | None = Field(
+        None, description="folder on the local disk of each node for a copy of the data; by default ~/.cache/wicdistil"
+    )
     seed: int = Field(0, description="of weights, order and dropout")
     negatives: bool = Field(True, description="false: the paper's ablation, in which meaning vectors collapse")
     crosslingual: bool = Field(False, description="the negatives were made of the translation")
@@ -57,6 +65,9 @@ class TrainSettings(Section):
     learning_rate: float = Field(4e-5, gt=0, description="of AdamW, after the warm-up")
     weight_decay: float = Field(0.01, ge=0, description="of AdamW")
     warmup_steps: int = Field(1000, ge=0, description="steps in which the learning rate rises from nothing")
+    precision: Literal["auto", "float32", "bfloat16"] = Field(
+        "auto", description="of the distillers' matrix products; auto: bfloat16 on a GPU that has it, else float32"
+    )
     clip_gradient: float | None = Field(None, gt=0, description="largest norm of the gradient; null: any")
     max_epochs: int = Field(100, ge=1, description="passes over the triples at most")
     validation_share: float = Field(0.05, gt=0, lt=1, description="share of the sentences never trained on")
@@ -65,5 +76,6 @@ class TrainSettings(Section):
     patience: int = Field(15, ge=1, description="validations without a better loss before it stops")
     min_delta: float = Field(1e-4, ge=0, description="by how much a better loss must be lower")
     checkpoint_steps: int = Field(200, ge=1, description="steps from one checkpoint to the next")
+    log_steps: int = Field(10, ge=1, description="steps that make a row of steps.csv: their mean losses")
     workers: int = Field(1, ge=1, description="processes that train together")
     max_failures: int = Field(3, ge=0, description="how often a run goes on by itself after a worker died")

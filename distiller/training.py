@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
 import torch.distributed as dist
+from numpy.typing import NDArray
 from torch.nn.functional import cosine_similarity
 from torch.nn.parallel import DistributedDataParallel
 
 from corpusgen.errors import ConfigError
-from distiller.data import EpochOrder, MappedFeatures, prefetched, rank_batches, rank_slice, split
+from distiller.data import EpochOrder, Source, Split, prefetched, rank_batches, rank_slice, split
 from distiller.losses import NEGATIVE, ORIGINAL, POSITIVE, term_losses, terms_of, worker_weight
-from distiller.model import TrainingPlace, WordModel, own_vectors
+from distiller.model import Distilled, TrainingPlace, WordModel, own_vectors
 from distiller.settings import TrainSettings
 
 _VALIDATION_ROWS = 1024  # at a time
@@ -53,22 +54,16 @@ class Training:
     """Trains on its own part of each batch, in step with the other workers of the process group, if there is one."""
 
     def __init__(
-        self, settings: TrainSettings, features: MappedFeatures, rank: int = 0, workers: int = 1, device: str = "cpu"
+        self, settings: TrainSettings, features: Source, rank: int = 0, workers: int = 1, device: str = "cpu"
     ) -> None:
         self.settings = settings
         self.rank, self.workers = rank, workers
         self._features = features
-        self._rows, self._held_out = split(
-            features.ids, settings.validation_share, settings.validation_at_most, salt="validation"
-        )
-        if not len(self._rows) or not len(self._held_out):
-            raise ConfigError(
-                f"{len(features):,} triples leave {len(self._rows):,} to train on and {len(self._held_out):,} to "
-                "validate with: make more, or change validation_share"
-            )
+        self._rows, self._held_out = training_split(features.ids, settings)
         self._order = EpochOrder(len(self._rows), settings.batch_size, settings.seed)
         self._device = torch.device(device)
         self._dtype = torch.float16 if self._device.type == "cuda" else torch.float32
+        self._mixed = _mixes_precision(settings.precision, self._device)
         self.model = WordModel(features.dimension, settings.heads, settings.dropout, settings.seed).to(self._device)
         self._model = DistributedDataParallel(self.model) if workers > 1 else self.model
         self._terms = terms_of(negatives=settings.negatives, crosslingual=settings.crosslingual)
@@ -89,12 +84,28 @@ class Training:
 
     # -------------------------------------------------------------- training
 
+    @property
+    def last_step(self) -> int:
+        """The step after which it ends, if it does not end before."""
+        return self.settings.max_epochs * self.steps_per_epoch
+
     def run(self) -> Iterator[tuple[int, dict[str, float], Validation | None]]:
         """Train until it is finished: after each step its number, its loss by term, and a validation where one is due.
 
         The number counts from one; what is yielded is the same in all workers.
         """
-        last = self.settings.max_epochs * self.steps_per_epoch
+        for step, losses in self.steps(self._warmed_up):
+            due = step % self.validation_interval == 0 or step >= self.last_step
+            validation = self._validated() if due else None
+            self.progress.finished |= step >= self.last_step
+            yield step, losses, validation
+            if self.progress.finished:
+                return
+
+    def steps(self, learning_rate: Callable[[int], float]) -> Iterator[tuple[int, dict[str, float]]]:
+        """Train without end, at the learning rate of each step: the numbers of the steps and their losses by term."""
+        if self.progress.finished:
+            return
         batches = rank_batches(
             self._features,
             self._rows,
@@ -105,24 +116,20 @@ class Training:
             dtype=self._dtype,
         )
         for batch in prefetched(batches):
-            if self.progress.finished:
-                return
-            losses = self._step(
-                batch.states.to(self._device),
-                TrainingPlace(self.settings.seed, batch.step, batch.first_row),
-                batch.size,
-            )
+            for group in self._optimizer.param_groups:
+                group["lr"] = learning_rate(batch.step)
+            place = TrainingPlace(self.settings.seed, batch.step, batch.first_row)
+            losses = self._step(batch.states.to(self._device), place, batch.size)
             self.progress.step = batch.step + 1
-            due = self.progress.step % self.validation_interval == 0 or self.progress.step >= last
-            validation = self._validated() if due else None
-            self.progress.finished |= self.progress.step >= last
-            yield self.progress.step, losses, validation
+            yield self.progress.step, losses
+
+    def _warmed_up(self, step: int) -> float:
+        return self.settings.learning_rate * min(1.0, (step + 1) / max(1, self.settings.warmup_steps))
 
     def _step(self, states: torch.Tensor, place: TrainingPlace, batch_size: int) -> dict[str, float]:
         self._model.train()
-        for group in self._optimizer.param_groups:
-            group["lr"] = self.settings.learning_rate * min(1.0, (place.step + 1) / max(1, self.settings.warmup_steps))
-        distilled = self._model(states, place)
+        with torch.autocast(self._device.type, torch.bfloat16, enabled=self._mixed):
+            distilled = Distilled(*(vectors.float() for vectors in self._model(states, place)))
         losses = term_losses(distilled, own_vectors(states), self._terms, worker_weight(self.workers, batch_size))
         self._optimizer.zero_grad(set_to_none=True)
         losses.sum().backward()  # type: ignore[no-untyped-call]
@@ -207,3 +214,21 @@ class Training:
         self.model.load_state_dict(state["model"])
         self._optimizer.load_state_dict(state["optimizer"])
         self.progress = Progress(**state["progress"])
+
+
+def _mixes_precision(precision: str, device: torch.device) -> bool:
+    """Whether matrix products are in bfloat16; weights, losses and the optimizer are always in float32."""
+    if precision == "auto":
+        return device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
+    return precision == "bfloat16"
+
+
+def training_split(ids: Sequence[str | bytes] | NDArray[Any], settings: TrainSettings) -> Split:
+    """The rows to train on and to validate with; ConfigError if there are none of either."""
+    rows, held_out = split(ids, settings.validation_share, settings.validation_at_most, salt="validation")
+    if not len(rows) or not len(held_out):
+        raise ConfigError(
+            f"{len(ids):,} triples leave {len(rows):,} to train on and {len(held_out):,} to validate with: make more, "
+            "or change validation_share"
+        )
+    return Split(rows, held_out)

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 
 from corpusgen import masked
-from corpusgen.encoders import token_batches
+from corpusgen.batches import padded_batches
 from corpusgen.errors import StageError
 from corpusgen.masked import MaskedPredictor, Predictions
 from tests.shared_data import shared_data
@@ -451,7 +451,7 @@ def test_fewer_words_than_asked_for(folders):
 @given(st.lists(st.integers(1, 40), max_size=60), st.integers(1, 200))
 def test_batches_hold_every_item_once_and_keep_to_the_budget(lengths, most):
     lengths.sort()
-    batches = list(token_batches(lengths, most))
+    batches = list(padded_batches(lengths, most))
     assert [item for batch in batches for item in batch] == list(range(len(lengths)))
     assert all(len(batch) == 1 or len(batch) * lengths[batch[-1]] <= most for batch in batches)
     assert all((len(a) + 1) * lengths[b[0]] > most for a, b in itertools.pairwise(batches))
@@ -481,7 +481,7 @@ def test_a_batch_that_does_not_fit_into_memory_is_halved(error, folders):
     np.testing.assert_allclose(got.probabilities, expected.probabilities, rtol=1e-4)
     hook.remove()
     predictor._model.register_forward_pre_hook(Full(0, error), with_kwargs=True)
-    with pytest.raises(StageError, match="not even one text of"):
+    with pytest.raises(StageError, match="not even one text"):
         predictor.predict(texts, spans)
 
 

@@ -26,6 +26,7 @@ from distiller.data import (
     rank_slice,
     split,
 )
+from distiller.local_copy import local_copy
 
 IDS = st.lists(st.integers(0, 300).map(lambda number: f"sentence-{number}"), max_size=120)
 
@@ -170,17 +171,17 @@ def test_a_finished_copy_is_used_again_and_other_features_get_their_own(tmp_path
 @pytest.mark.parametrize(
     ("file", "damage"),
     [
-        ("*.f16", lambda path: os.truncate(path, 100)),
-        ("*.f16", lambda path: path.unlink()),
-        ("*.ids.npy", lambda path: path.unlink()),
-        ("*.json", lambda path: path.unlink()),
-        ("*.json", lambda path: path.write_text('{"finger')),
-        ("*.json", lambda path: path.write_text(path.read_text().replace("abc", "abx"))),
+        ("states.f16", lambda path: os.truncate(path, 100)),
+        ("states.f16", lambda path: path.unlink()),
+        ("ids.npy", lambda path: path.unlink()),
+        ("complete.json", lambda path: path.unlink()),
+        ("complete.json", lambda path: path.write_text('{"of')),
+        ("complete.json", lambda path: path.write_text(path.read_text().replace("abc", "abx"))),
     ],
 )
 def test_a_damaged_copy_is_made_again(tmp_path, file, damage):
     MappedFeatures.open(tmp_path, "abc", lambda: [FeatureChunk(SENTENCES, -STATES)])
-    damage(next(tmp_path.glob(file)))
+    damage(next(tmp_path.glob(f"*/{file}")))
     assert np.array_equal(all_rows(MappedFeatures.open(tmp_path, "abc", chunks)), STATES)
 
 
@@ -210,9 +211,9 @@ def test_a_killed_copier_leaves_nothing_that_is_taken_for_real(tmp_path):
     process.start()
     process.join()
     assert process.exitcode == -signal.SIGKILL
-    assert list(tmp_path.glob("*.partial"))  # it really died in the middle
+    assert list(tmp_path.glob("*/states.f16"))  # it really died in the middle
+    assert not list(tmp_path.glob("*/complete.json"))
     assert np.array_equal(all_rows(MappedFeatures.open(tmp_path, "abc", chunks)), STATES)
-    assert not list(tmp_path.glob("*.partial"))
 
 
 def test_an_error_of_the_source_leaves_no_copy(tmp_path):
@@ -227,13 +228,28 @@ def test_an_error_of_the_source_leaves_no_copy(tmp_path):
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs the device that is always full")
 def test_a_full_disk_is_named_with_a_remedy(tmp_path):
-    MappedFeatures.open(tmp_path, "abc", chunks)
-    description = next(tmp_path.glob("*.json"))
-    description.unlink()
-    description.with_suffix(".partial").symlink_to("/dev/full")
+    def full(folder):
+        with open("/dev/full", "wb") as file:
+            file.write(STATES.data)
+
     with pytest.raises(StageError, match=r"no room in .*larger local disk"):
-        MappedFeatures.open(tmp_path, "abc", chunks)
+        local_copy(tmp_path, "abc", full)
     assert np.array_equal(all_rows(MappedFeatures.open(tmp_path, "abc", chunks)), STATES)
+
+
+def test_copies_that_nobody_uses_make_way_for_a_new_one(tmp_path):
+    def elsewhere(name):
+        process = multiprocessing.get_context("fork").Process(target=MappedFeatures.open, args=(tmp_path, name, chunks))
+        process.start()
+        process.join()
+        assert process.exitcode == 0
+
+    used = MappedFeatures.open(tmp_path, "used", chunks)
+    elsewhere("unused")
+    assert len(list(tmp_path.glob("*/complete.json"))) == 2
+    elsewhere("new")
+    assert len(list(tmp_path.glob("*/complete.json"))) == 2
+    assert np.array_equal(all_rows(MappedFeatures.open(tmp_path, "used", forbidden)), all_rows(used))
 
 
 def test_features_without_rows_are_refused(tmp_path):
@@ -252,7 +268,7 @@ def test_features_without_rows_are_refused(tmp_path):
 def test_chunks_that_do_not_fit_together_are_refused(tmp_path, wrong):
     with pytest.raises(ValueError, match="must be float16"):
         MappedFeatures.open(tmp_path, "abc", lambda: [FeatureChunk(SENTENCES[:1], STATES[:1]), wrong])
-    assert not list(tmp_path.glob("*.json"))
+    assert not list(tmp_path.glob("*/*.json"))
 
 
 # --- what a worker gets ---

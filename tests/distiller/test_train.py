@@ -1,82 +1,237 @@
-"""The job as a user runs it: from a corpus of triples to a saved model, on Ray Train."""
+"""The job as a user runs it: from a corpus of triples to a saved model, on Ray Train, whatever dies on the way."""
 
+import csv
 import json
+import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
+import psutil
 import pytest
 import yaml
 from safetensors.torch import load_file
 
-from corpusgen.config import BuildConfig
+from corpusgen.config import BuildConfig, load_settings
 from corpusgen.engine import LocalExecutor
+from corpusgen.errors import CorpusgenError
 from corpusgen.passes import build
 from distiller.model import WordModel
+from distiller.settings import TrainSettings
+from distiller.train import train as run_training
 from tests.generate import support
 
 PROJECT = Path(__file__).parents[2]
+SLOW = pytest.mark.slow
+EPOCHS = 100
 
 
-def distiller(*arguments, cwd):
-    command = [sys.executable, "-m", "distiller.cli", *map(str, arguments)]
-    environment = {"XDG_CACHE_HOME": str(cwd), "PYTHONPATH": str(PROJECT), "PATH": "/usr/bin:/bin", "HOME": str(cwd)}
-    return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=400, check=False)
-
-
-@pytest.fixture
-def config(tmp_path):
-    build(BuildConfig.model_validate(support.settings(tmp_path)), LocalExecutor())
-    path = tmp_path / "train.yaml"
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A corpus and the settings of a training on it."""
+    folder = tmp_path_factory.mktemp("train")
+    build(BuildConfig.model_validate(support.settings(folder)), LocalExecutor())
     settings = {
-        "corpus": str(tmp_path / "store"),
-        "output": str(tmp_path / "runs/tiny"),
-        "backbone": {"model": str(tmp_path / "masked")},
+        "corpus": str(folder / "store"),
+        "output": "runs/whole",
+        "backbone": {"model": str(folder / "masked")},
         "heads": 4,
         "batch_size": 8,
         "learning_rate": 0.001,
         "warmup_steps": 2,
-        "max_epochs": 2,
+        "max_epochs": EPOCHS,
         "validation_share": 0.3,
-        "validate_every": 0.5,
+        "validate_every": 2.5,
+        "checkpoint_steps": 7,
+        "log_steps": 1,
+        "patience": 1000,
+        "workers": 2,
     }
-    path.write_text(yaml.safe_dump(settings))
-    return path
+    (folder / "train.yaml").write_text(yaml.safe_dump(settings))
+    return folder
 
 
-@pytest.mark.slow
-def test_a_corpus_becomes_a_model_and_the_same_command_does_nothing_more(config, tmp_path):
-    trained = distiller("train", config, cwd=tmp_path)
+def start(folder, *arguments):
+    environment = {**os.environ, "XDG_CACHE_HOME": str(folder / "cache"), "PYTHONPATH": str(PROJECT)}
+    command = [sys.executable, "-m", "distiller.cli", "train", folder / "train.yaml", *arguments]
+    return subprocess.Popen(
+        list(map(str, command)), cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+def train(folder, *overrides, options=()):
+    settings = [part for override in overrides for part in ("--set", override)]
+    process = start(folder, *options, *settings)
+    output, errors = process.communicate(timeout=400)
+    return subprocess.CompletedProcess("train", process.returncode, output, errors)
+
+
+def losses(folder, name):
+    with open(folder / "runs" / name / "steps.csv") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.fixture(scope="module")
+def whole(folder):
+    """A run that nothing interrupts."""
+    trained = train(folder)
     assert trained.returncode == 0, trained.stderr
-    folder = tmp_path / "runs/tiny/model"
-    described = json.loads((folder / "config.json").read_text())
-    model = WordModel(described["dimension"], described["heads"])
-    model.load_state_dict(load_file(folder / "model.safetensors"))
-    assert described["layers"] == [2, 3]
-    assert "layers 2 to 3" in (folder / "README.md").read_text()
-    steps = (tmp_path / "runs/tiny/steps.csv").read_text().splitlines()
-    assert steps[0].startswith("step,loss,self_original")
-    assert [line.split(",")[0] for line in steps[1:]] == [str(n + 1) for n in range(len(steps) - 1)]
+    return trained
 
-    again = distiller("train", config, cwd=tmp_path)
+
+@SLOW
+def test_a_corpus_becomes_a_model_and_the_same_command_does_nothing_more(folder, whole):
+    run = folder / "runs/whole"
+    described = json.loads((run / "model/config.json").read_text())
+    model = WordModel(described["dimension"], described["heads"])
+    model.load_state_dict(load_file(run / "model/model.safetensors"))
+    assert described["layers"] == [2, 3]
+    assert "layers 2 to 3" in (run / "model/README.md").read_text()
+    steps = losses(folder, "whole")
+    assert list(steps[0])[:3] == ["step", "loss", "self_original"]
+    assert [int(row["step"]) for row in steps] == list(range(1, len(steps) + 1))
+    assert len(steps) % EPOCHS == 0
+    assert (run / "loss.png").read_bytes().startswith(b"\x89PNG")
+    assert list((run / "tensorboard").glob("events.*"))
+    assert "triples/s" in whole.stderr
+    assert "of held-out triples ordered" in whole.stdout
+
+    again = train(folder)
     assert again.returncode == 0
     assert "trained already" in again.stdout
-    refused = distiller("train", config, "--set", "seed=1", cwd=tmp_path)
+    refused = train(folder, "seed=1")
     assert refused.returncode == 2
     assert "seed: 0 there, 1 now" in refused.stderr
+
+
+def wait_for_steps(folder, name, number, process):
+    deadline = time.monotonic() + 200
+    while process.poll() is None and time.monotonic() < deadline:
+        path = folder / "runs" / name / "steps.csv"
+        if path.exists() and len(path.read_text().splitlines()) > number:
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"it ended before step {number}: {process.communicate()}")
+
+
+def processes_of(process):
+    return psutil.Process(process.pid).children(recursive=True)
+
+
+@SLOW
+def test_a_killed_worker_leaves_no_trace_in_the_losses(folder, whole):
+    process = start(folder, "--set", f"output={folder}/runs/worker")
+    wait_for_steps(folder, "worker", 10, process)
+    workers = [one for one in processes_of(process) if "TrainWorker" in "".join(one.cmdline())]
+    assert len(workers) == 2
+    os.kill(workers[1].pid, signal.SIGKILL)
+    _, errors = process.communicate(timeout=400)
+    assert process.returncode == 0, errors
+    assert len(list((folder / "runs/worker/tensorboard").glob("events.*"))) == 2  # it really was started again
+    assert losses(folder, "worker") == losses(folder, "whole")
+
+
+@SLOW
+def test_a_killed_job_goes_on_with_the_same_losses(folder, whole):
+    process = start(folder, "--set", f"output={folder}/runs/job")
+    wait_for_steps(folder, "job", 10, process)
+    doomed = processes_of(process)
+    process.kill()
+    for one in doomed:
+        one.kill()
+    process.communicate()
+    assert len(losses(folder, "job")) < len(losses(folder, "whole"))  # it really died in the middle
+    resumed = train(folder, f"output={folder}/runs/job")
+    assert resumed.returncode == 0, resumed.stderr
+    assert losses(folder, "job") == losses(folder, "whole")
+
+
+def assert_same_curve(one, other):
+    assert len(one) == len(other)
+    for mine, theirs in zip(one, other, strict=True):
+        assert {name: float(value) for name, value in mine.items()} == pytest.approx(
+            {name: float(value) for name, value in theirs.items()}, abs=1e-5
+        )
+
+
+@SLOW
+def test_one_worker_learns_what_two_do(folder, whole):
+    trained = train(folder, f"output={folder}/runs/one", "workers=1")
+    assert trained.returncode == 0, trained.stderr
+    assert_same_curve(losses(folder, "one"), losses(folder, "whole"))
+
+
+@SLOW
+def test_states_computed_online_teach_the_same_as_cached_ones(folder, whole):
+    trained = train(folder, f"output={folder}/runs/online", "features=online", "max_epochs=5")
+    assert trained.returncode == 0, trained.stderr
+    few = len(losses(folder, "online"))
+    # Cached states are rounded to half precision.
+    for mine, theirs in zip(losses(folder, "online"), losses(folder, "whole")[:few], strict=True):
+        assert float(mine["loss"]) == pytest.approx(float(theirs["loss"]), rel=2e-3)
+
+
+@SLOW
+def test_a_learning_rate_is_suggested(folder):
+    found = train(folder, f"output={folder}/runs/find", options=["--find-lr"])
+    assert found.returncode == 0, found.stderr
+    assert "suggested: learning_rate:" in found.stdout
+    with open(folder / "runs/find/find_lr.csv") as file:
+        rates = [float(row["learning_rate"]) for row in csv.DictReader(file)]
+    assert rates == sorted(rates)
+    assert not (folder / "runs/find/model").exists()
+
+
+@SLOW
+def test_a_loss_that_is_no_number_ends_the_run_at_once_with_advice(folder):
+    failed = train(folder, f"output={folder}/runs/soars", "learning_rate=1e30", "warmup_steps=0")
+    assert failed.returncode == 2
+    assert "lower learning_rate" in failed.stderr
+    assert "Traceback" not in failed.stderr
+
+
+def refusal(folder, *overrides):
+    """The message of a training that must not start."""
+    started = []
+    settings = load_settings(TrainSettings, folder / "train.yaml", overrides)
+    with pytest.raises(CorpusgenError) as refused:
+        run_training(settings, say=started.append)
+    assert not started
+    return str(refused.value)
 
 
 @pytest.mark.parametrize(
     ("override", "message"),
     [
-        ("learning_rat=1", "learning_rat: unknown key; did you mean 'learning_rate'?"),
-        ("batch_size=0", "batch_size"),
+        ("corpus=nowhere", "nowhere"),
+        ("backbone.model=/no/such/model", "backbone /no/such/model: no such folder"),
+        ("heads=5", "heads: 5 heads cannot share 16 dimensions evenly"),
+        ("validation_share=0.000001", "0 to validate with: make more, or change validation_share"),
+        pytest.param("workers=99", "workers: 99, but there are", marks=SLOW),
     ],
 )
-def test_a_mistake_in_the_settings_is_named(tmp_path, override, message):
-    path = tmp_path / "train.yaml"
-    path.write_text("corpus: x\noutput: y\nbackbone: {model: z}\n")
-    refused = distiller("train", path, "--set", override, cwd=tmp_path)
+def test_what_cannot_work_is_named_before_any_work_starts(folder, override, message):
+    assert message in refusal(folder, f"output={folder}/runs/refused", override)
+    assert not (folder / "runs/refused/checkpoints").exists()
+
+
+def test_a_run_does_not_go_on_with_other_triples(folder, tmp_path):
+    (tmp_path / "settings.json").write_text(json.dumps({"made of": {"triples": {"rows": 1}}}))
+    message = refusal(folder, f"output={tmp_path}")
+    assert "holds a run with other settings or data" in message
+    assert "made of: {'triples': {'rows': 1}} there" in message
+
+
+def test_a_corpus_without_triples_is_named(folder, tmp_path):
+    settings = support.settings(tmp_path, rules={"negative_min_probability": 1.0})
+    build(BuildConfig.model_validate(settings), LocalExecutor())
+    assert "has no triples yet" in refusal(folder, f"corpus={tmp_path}/store", f"output={tmp_path}/run")
+
+
+def test_a_mistake_in_the_settings_is_one_message_and_an_exit_code(folder):
+    refused = train(folder, "learning_rat=1")
     assert refused.returncode == 2
-    assert message in refused.stderr
+    assert "learning_rat: unknown key; did you mean 'learning_rate'?" in refused.stderr
     assert "Traceback" not in refused.stderr

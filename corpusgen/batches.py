@@ -1,0 +1,54 @@
+"""Batches of texts for a model: texts of like length together, and none that is too large for the memory."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
+
+from corpusgen.errors import StageError
+
+log = logging.getLogger(__name__)
+
+Item = TypeVar("Item")
+Answer = TypeVar("Answer")
+
+_NO_MEMORY = ("out of memory", "can't allocate memory", "alloc_failed")  # of CUDA, of torch on a CPU, of cuBLAS
+
+
+def padded_batches(lengths: Sequence[int], most: int) -> Iterator[range]:
+    """Cut texts, sorted by length, into runs of so many tokens with padding, or of a single text."""
+    start = 0
+    for stop in range(1, len(lengths) + 1):
+        if stop == len(lengths) or (stop + 1 - start) * max(lengths[start], lengths[stop]) > most:
+            yield range(start, stop)
+            start = stop
+
+
+def run_or_halve(run: Callable[[list[Item]], Iterable[Answer]], batch: list[Item], model: str) -> list[Answer]:
+    """What `run` answers for each item of a batch; a batch that does not fit into memory is halved."""
+    try:
+        answers = list(run(batch))
+    except (RuntimeError, MemoryError) as error:
+        if not _is_out_of_memory(error):
+            raise
+        if len(batch) == 1:
+            raise StageError(
+                f"{model}: not even one text fits into memory ({error}): free some, or take a smaller model"
+            ) from error
+        log.warning("%s: %d texts at a time do not fit into memory: lower batch_tokens", model, len(batch))
+    else:
+        if len(answers) != len(batch):
+            raise StageError(f"{model} gave {len(answers)} answers for {len(batch)} texts")
+        return answers
+    # Here, and not where the error is caught: until it is gone, it holds on to the memory of the failed attempt.
+    if "torch" in sys.modules:  # not every model is one of torch's, and importing it takes seconds
+        sys.modules["torch"].cuda.empty_cache()
+    middle = len(batch) // 2
+    return run_or_halve(run, batch[:middle], model) + run_or_halve(run, batch[middle:], model)
+
+
+def _is_out_of_memory(error: Exception) -> bool:
+    message = str(error).lower()
+    return isinstance(error, MemoryError) or any(sign in message for sign in _NO_MEMORY)

@@ -1,0 +1,147 @@
+"""The one way to a score: pairs → similarities → agreement with people, with its interval, for each kind of vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from distiller.evaluation.files import ItemSet
+from distiller.evaluation.metrics import (
+    Statistic,
+    Values,
+    accuracy,
+    best_threshold,
+    bootstrap,
+    cosines,
+    over_parts,
+    pearson,
+    spearman,
+)
+from distiller.evaluation.results import Encoder, Score, Similarities, Skipped, TaskResult
+
+_CORRELATIONS: Mapping[str, Statistic] = {"Pearson": pearson, "Spearman": spearman}
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What vectors say of the items of a set, beside what people say."""
+
+    items: Sequence[str]
+    gold: Values
+    similarities: dict[str, Similarities]
+    """By kind of vectors."""
+    missing: Sequence[str | None]
+    """Why an item has no similarity."""
+    unread: Sequence[Skipped] = ()
+    """Lines that gave no item at all."""
+
+    @property
+    def skipped(self) -> list[Skipped]:
+        """All that was left out."""
+        reasons = zip(self.items, self.missing, strict=True)
+        return [*self.unread, *(Skipped(item, reason) for item, reason in reasons if reason is not None)]
+
+    def scored(self) -> tuple[dict[str, Similarities], Values]:
+        """Similarities and gold of the items that have both."""
+        kept = np.array([reason is None for reason in self.missing], bool)
+        return {kind: values[kept] for kind, values in self.similarities.items()}, self.gold[kept]
+
+
+def judge(encoder: Encoder, sets: Sequence[ItemSet]) -> list[Judged]:
+    """Compare the pairs of all sets by cosines. The encoder is called once, with each text and span once."""
+    pairs = [pair for items in sets for pair in items.pairs]
+    places = dict.fromkeys(place for pair in pairs for place in pair.places)
+    texts = [text for text, _ in places]
+    spans = [span for _, span in places if span is not None]
+    vectors, reasons = encoder.words(texts, spans) if spans else encoder.sentences(texts)
+    row_of = {place: row for row, place in enumerate(places)}
+    rows = np.array([[row_of[place] for place in pair.places] for pair in pairs])  # (pairs, 2)
+    similarities = {kind: cosines(values[rows[:, 0]], values[rows[:, 1]]) for kind, values in vectors.items()}
+    missing = [reasons[first] or reasons[second] for first, second in rows]
+    for values in similarities.values():
+        for place in np.flatnonzero(~np.isfinite(values)):
+            missing[place] = missing[place] or "its vectors are not finite"
+
+    judged, start = [], 0
+    for items in sets:
+        part = slice(start, start + len(items.pairs))
+        start = part.stop
+        gold = np.array([pair.gold for pair in items.pairs])
+        of_set = {kind: values[part] for kind, values in similarities.items()}
+        judged.append(Judged([pair.item for pair in items.pairs], gold, of_set, missing[part], items.skipped))
+    return judged
+
+
+def joined(first: Judged, second: Judged) -> Judged:
+    """The items of both."""
+    return Judged(
+        [*first.items, *second.items],
+        np.concatenate([first.gold, second.gold]),
+        {kind: np.concatenate([values, second.similarities[kind]]) for kind, values in first.similarities.items()},
+        [*first.missing, *second.missing],
+        [*first.unread, *second.unread],
+    )
+
+
+def change(before: Judged, after: Judged) -> Judged:
+    """By how much the similarity of each item changes from one set to the other, which has the same items."""
+    return Judged(
+        [f"{first} → {second}" for first, second in zip(before.items, after.items, strict=True)],
+        after.gold - before.gold,
+        {kind: after.similarities[kind] - values for kind, values in before.similarities.items()},
+        [first or second for first, second in zip(before.missing, after.missing, strict=True)],
+        before.unread,
+    )
+
+
+def correlated(task: str, metric: str, judged: Judged) -> TaskResult:
+    """Score similarities by their correlation with gold: Pearson or Spearman."""
+    similarities, gold = judged.scored()
+    statistic = _CORRELATIONS[metric]
+    scores = {kind: _score(statistic, values, gold) for kind, values in similarities.items()}
+    return TaskResult(task, metric, len(gold), scores, judged.skipped, similarities=similarities, gold=gold)
+
+
+def decided(task: str, tuning: Judged, judged: Judged) -> TaskResult:
+    """Score decisions: "same" from that similarity on which is best for the items of `tuning`, and for no others."""
+    similarities, gold = judged.scored()
+    known, answers = tuning.scored()
+    scores = {kind: _decision_score(known[kind], answers, values, gold) for kind, values in similarities.items()}
+    left_out = [replace(skip, reason=f"for the threshold: {skip.reason}") for skip in tuning.skipped]
+    skipped = judged.skipped + left_out
+    return TaskResult(task, "accuracy", len(gold), scores, skipped, similarities=similarities, gold=gold)
+
+
+def _decision_score(known: Similarities, answers: Values, similarities: Similarities, gold: Values) -> Score:
+    if not len(known):
+        return Score(np.nan, np.nan, np.nan)
+    threshold = best_threshold(known, answers)
+    return replace(_score(accuracy, similarities >= threshold, gold == 1), threshold=threshold)
+
+
+def answered(task: str, judged: Judged) -> TaskResult:
+    """Score answers that are right or wrong: their similarity to gold is 1 or 0."""
+    similarities, gold = judged.scored()
+    scores = {kind: _score(accuracy, values, gold) for kind, values in similarities.items()}
+    return TaskResult(task, "accuracy", len(gold), scores, judged.skipped, similarities=similarities, gold=gold)
+
+
+def averaged(task: str, parts: Sequence[TaskResult]) -> TaskResult:
+    """The unweighted mean of the scores of sub-corpora."""
+    metric, sizes = parts[0].metric, [part.items for part in parts]
+    gold = np.concatenate([part.gold for part in parts if part.gold is not None])
+    similarities = {kind: np.concatenate([part.similarities[kind] for part in parts]) for kind in parts[0].scores}
+    scores = {kind: _score(_CORRELATIONS[metric], values, gold, sizes) for kind, values in similarities.items()}
+    skipped = [skip for part in parts for skip in part.skipped]
+    return TaskResult(task, metric, len(gold), scores, skipped, parts=list(parts), similarities=similarities, gold=gold)
+
+
+def _score(
+    statistic: Statistic, predicted: npt.NDArray[Any], gold: Values, parts: Sequence[int] | None = None
+) -> Score:
+    low, high = bootstrap(statistic, predicted, gold, parts=parts)
+    return Score(over_parts(statistic, predicted, gold, parts=parts), low, high)

@@ -1,0 +1,108 @@
+"""Sets for static vectors, in their original formats: word similarities and analogies."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from corpusgen.errors import ConfigError
+from distiller.evaluation.files import ItemSet, SentencePair, collect, columns, named_lines, number
+from distiller.evaluation.results import Skipped
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a file of word similarities looks: two words first, somewhere their score."""
+
+    name: str
+    """Of the file."""
+    score: int = 2
+    """Number of the score's column, from 0."""
+    header: bool = False
+    tagged: bool = False
+    """Words end in a hyphen and their part of speech."""
+
+
+SIMILARITIES: dict[str, Sequence[Layout]] = {
+    "RG-65": [Layout("EN-RG-65.txt")],
+    "WS-353": [Layout("EN-WS-353-ALL.txt"), Layout("combined.tab", header=True)],
+    "WS-353 similarity": [Layout("EN-WS-353-SIM.txt"), Layout("wordsim_similarity_goldstandard.txt")],
+    "WS-353 relatedness": [Layout("EN-WS-353-REL.txt"), Layout("wordsim_relatedness_goldstandard.txt")],
+    "SimLex-999": [Layout("EN-SIMLEX-999.txt"), Layout("SimLex-999.txt", score=3, header=True)],
+    "SimVerb-3500": [Layout("EN-SIMVERB-3500.txt"), Layout("SimVerb-3500.txt", score=3)],
+    "RW": [Layout("EN-RW-STANFORD.txt"), Layout("rw.txt")],
+    "MEN": [
+        Layout("EN-MEN-TR-3k.txt"),
+        Layout("MEN_dataset_natural_form_full"),
+        Layout("MEN_dataset_lemma_form_full", tagged=True),
+    ],
+}
+"""By task, the files it may be in: MUSE's name first, then the original ones."""
+
+
+@dataclass(frozen=True)
+class Analogy:
+    """The first word is to the second as the third to the fourth."""
+
+    item: str
+    words: tuple[str, str, str, str]
+    section: str = ""
+
+
+def read_similarities(path: Path, layout: Layout) -> ItemSet:
+    """Pairs of words, which are the pairs' texts."""
+
+    def read(item: str, line: str) -> SentencePair:
+        values = columns(line, layout.score + 1, separator=None)
+        first, second = (re.sub(r"-[a-z]$", "", word) if layout.tagged else word for word in values[:2])
+        return SentencePair(item, (first, second), number(values[layout.score]))
+
+    return ItemSet(*collect(path, named_lines(path)[layout.header :], read))
+
+
+def read_google_analogies(path: Path) -> tuple[list[Analogy], list[Skipped]]:
+    """Lines of four words; a line with a colon begins a section."""
+    section = ""
+
+    def read(item: str, line: str) -> Analogy | None:
+        nonlocal section
+        if line.startswith(":"):
+            section = line[1:].strip()
+            return None
+        return Analogy(item, _four(line.split()), section)
+
+    return collect(path, named_lines(path), read)
+
+
+def read_msr_analogies(path: Path) -> tuple[list[Analogy], list[Skipped]]:
+    """Lines of three words, perhaps a tag, and the fourth."""
+
+    def read(item: str, line: str) -> Analogy:
+        words = line.split()
+        return Analogy(item, _four([*words[:3], *words[4:]] if len(words) == 5 else words))
+
+    return collect(path, named_lines(path), read)
+
+
+def read_msr_questions(questions: Path, answers: Path) -> tuple[list[Analogy], list[Skipped]]:
+    """The original pair of files: lines of three words, and lines of a tag and the fourth."""
+
+    def read(item: str, row: tuple[str, str]) -> Analogy:
+        question, answer = row
+        return Analogy(item, _four([*question.split(), *answer.split()[-1:]]))
+
+    asked, answered = named_lines(questions), named_lines(answers)
+    if len(asked) != len(answered):
+        raise ConfigError(
+            f"{questions} has {len(asked)} lines and {answers} {len(answered)}: they must belong together"
+        )
+    rows = ((item, (line, answer)) for (item, line), (_, answer) in zip(asked, answered, strict=True))
+    return collect(questions, rows, read)
+
+
+def _four(words: Sequence[str]) -> tuple[str, str, str, str]:
+    if len(words) != 4:
+        raise ValueError(f"{len(words)} words instead of 4")
+    return words[0], words[1], words[2], words[3]

@@ -1,0 +1,186 @@
+"""The benchmarks of vectors in context that a folder holds: what each of them encodes, and how it is scored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from corpusgen.errors import ConfigError
+from distiller.evaluation.files import ItemSet
+from distiller.evaluation.paper import PAPER
+from distiller.evaluation.results import Encoder, TaskResult
+from distiller.evaluation.scoring import Judged, averaged, change, correlated, decided, joined, judge
+from distiller.evaluation.sentence_files import read_paws, read_sts, read_stsb
+from distiller.evaluation.word_files import read_cosimlex, read_mclwic, read_scws, read_usim, read_wic
+
+
+@dataclass(frozen=True)
+class Task:
+    """A benchmark whose files have been read."""
+
+    name: str
+    sets: Sequence[ItemSet]
+    score: Callable[[list[Judged]], list[TaskResult]]
+    """From what was judged of each set to one or more results."""
+
+    def run(self, encoder: Encoder) -> list[TaskResult]:
+        """Score all kinds of vectors of a model."""
+        return self.score(judge(encoder, self.sets))
+
+
+def find_tasks(data_dir: str | Path, names: Iterable[str] | None = None) -> list[Task]:
+    """Read the benchmarks of a folder, all or those of the given names: one folder each, of the task's name."""
+    folder = Path(data_dir)
+    found = {name: path for name in _READERS if (path := _folder(folder, name)) is not None}
+    looked_for = ", ".join(f"{name}/" for name in _READERS)
+    if not found:
+        raise ConfigError(f"{folder} has no benchmark of vectors in context: folders that are looked for: {looked_for}")
+    wanted = list(found if names is None else dict.fromkeys(names))
+    for name in wanted:
+        if name not in _READERS:
+            raise ConfigError(f"there is no task {name}: the tasks are {', '.join(_READERS)}")
+        if name not in found:
+            raise ConfigError(f"the task {name} needs the folder {folder / name}: there are {', '.join(found)}")
+    return [Task(name, *_READERS[name](found[name])) for name in wanted]
+
+
+def _folder(folder: Path, name: str) -> Path | None:
+    return next((folder / known for known in (name, *_OTHER_FOLDERS.get(name, ())) if (folder / known).is_dir()), None)
+
+
+_Read = tuple[Sequence[ItemSet], Callable[[list[Judged]], list[TaskResult]]]
+
+
+def _beside_paper(result: TaskResult, benchmark: str) -> TaskResult:
+    return replace(result, paper=PAPER[benchmark])
+
+
+# ---------------------------------------------------------------- correlations
+
+
+def _usim(folder: Path) -> _Read:
+    return [read_usim(folder / "usim_en.txt")], partial(_by_rank, "USim")
+
+
+def _scws(folder: Path) -> _Read:
+    return [read_scws(folder / "ratings.txt")], partial(_by_rank, "SCWS")
+
+
+def _by_rank(benchmark: str, judged: list[Judged]) -> list[TaskResult]:
+    return [_beside_paper(correlated(benchmark, "Spearman", judged[0]), benchmark)]
+
+
+def _cosimlex(folder: Path) -> _Read:
+    return read_cosimlex(folder / "cosimlex_en.csv"), _score_cosimlex
+
+
+def _score_cosimlex(judged: list[Judged]) -> list[TaskResult]:
+    return [
+        _beside_paper(correlated("CoSimLex-I", "Pearson", change(*judged)), "CoSimLex-I"),
+        _beside_paper(correlated("CoSimLex-II", "Spearman", joined(*judged)), "CoSimLex-II"),
+    ]
+
+
+def _sts(folder: Path) -> _Read:
+    files = {year: sorted((folder / year).glob("*.test.tsv")) for year in ("2012", "2013", "2014", "2015", "2016")}
+    paths = [path for of_year in files.values() for path in of_year]
+    if not paths:
+        raise ConfigError(f"{folder} has no sub-corpora: they are looked for as 2012/*.test.tsv to 2016/*.test.tsv")
+    return [read_sts(path) for path in paths], partial(_score_sts, paths)
+
+
+def _score_sts(paths: list[Path], judged: list[Judged]) -> list[TaskResult]:
+    parts: dict[str, list[TaskResult]] = {}
+    for path, of_path in zip(paths, judged, strict=True):
+        benchmark = f"STS {path.parent.name}"
+        part = correlated(f"{benchmark} {path.name.removesuffix('.test.tsv')}", "Pearson", of_path)
+        parts.setdefault(benchmark, []).append(part)
+    return [_beside_paper(averaged(benchmark, of_year), benchmark) for benchmark, of_year in parts.items()]
+
+
+def _stsb(folder: Path) -> _Read:
+    paths = {split: folder / f"sts-{split}.csv" for split in ("dev", "test") if (folder / f"sts-{split}.csv").exists()}
+    if not paths:
+        raise ConfigError(f"{folder} has neither sts-dev.csv nor sts-test.csv")
+    return [read_stsb(path) for path in paths.values()], partial(_score_stsb, list(paths))
+
+
+def _score_stsb(splits: list[str], judged: list[Judged]) -> list[TaskResult]:
+    return [correlated(f"STS-B {split}", "Pearson", of_split) for split, of_split in zip(splits, judged, strict=True)]
+
+
+# ------------------------------------------------------------------- decisions
+
+
+def _wic(folder: Path) -> _Read:
+    files = {split: (folder / split / f"{split}.data.txt", folder / split / f"{split}.gold.txt") for split in _SPLITS}
+    there = {split: paths for split, paths in files.items() if all(path.exists() for path in paths)}
+    tuning, scored = _chosen_splits(folder, there)
+    return [read_wic(*files[tuning]), read_wic(*files[scored])], partial(_score_decisions, "WiC", scored)
+
+
+def _paws(folder: Path) -> _Read:
+    paths = [folder / f"{split}{suffix}" for split in _SPLITS for suffix in (".csv", ".tsv")]
+    there = {path.stem: path for path in paths if path.exists()}
+    tuning, scored = _chosen_splits(folder, there)
+    return [read_paws(there[tuning]), read_paws(there[scored])], partial(_score_decisions, "PAWS-Wiki", scored)
+
+
+_SPLITS = ("train", "dev", "test")
+
+
+def _chosen_splits(folder: Path, there: Iterable[str]) -> tuple[str, str]:
+    """The set for the threshold and the set to score: dev and test; without gold of the test set train and dev."""
+    for tuning, scored in (("dev", "test"), ("train", "dev")):
+        if tuning in there and scored in there:
+            return tuning, scored
+    raise ConfigError(f"{folder} needs dev and test sets, or train and dev sets, with gold; it has {list(there)}")
+
+
+def _score_decisions(benchmark: str, split: str, judged: list[Judged]) -> list[TaskResult]:
+    return [_beside_paper(decided(f"{benchmark} {split}", *judged), benchmark)]
+
+
+def _mclwic(folder: Path) -> _Read:
+    """Tests, each with a threshold of its second language; without gold of any the dev sets, each with another's."""
+    golds = {path.stem: path for path in sorted(folder.rglob("*.gold"))}
+    files = {path.stem: (path, golds[path.stem]) for path in sorted(folder.rglob("*.data")) if path.stem in golds}
+    tests = [name for name in files if name.startswith("test.")] or [name for name in files if name.startswith("dev.")]
+    tuned = {name: _tuning_set(name, files) for name in tests}
+    pairs = [(name, tuning) for name, tuning in tuned.items() if tuning is not None]
+    if not pairs:
+        raise ConfigError(
+            f"{folder} needs a set to score and a dev set of another name for the threshold, both with gold: "
+            f"test.en-fr.data, test.en-fr.gold, dev.fr-fr.data, dev.fr-fr.gold. It has {list(files)}"
+        )
+    used = list(dict.fromkeys(name for pair in pairs for name in pair))
+    return [read_mclwic(*files[name]) for name in used], partial(_score_mclwic, used, pairs)
+
+
+def _tuning_set(name: str, there: Iterable[str]) -> str | None:
+    language = name.rpartition("-")[2]
+    others = [other for other in there if other != name and other.startswith(("dev.", "training."))]
+    preferred = [f"dev.{language}-{language}", "dev.en-en", *others]
+    return next((other for other in preferred if other in others), None)
+
+
+def _score_mclwic(used: list[str], pairs: list[tuple[str, str]], judged: list[Judged]) -> list[TaskResult]:
+    by_name = dict(zip(used, judged, strict=True))
+    return [
+        decided(f"MCL-WiC {name} (threshold of {tuning})", by_name[tuning], by_name[name]) for name, tuning in pairs
+    ]
+
+
+_READERS: Mapping[str, Callable[[Path], _Read]] = {
+    "wic": _wic,
+    "usim": _usim,
+    "cosimlex": _cosimlex,
+    "scws": _scws,
+    "sts": _sts,
+    "stsb": _stsb,
+    "paws_wiki": _paws,
+    "mclwic": _mclwic,
+}
+_OTHER_FOLDERS: Mapping[str, Sequence[str]] = {"paws_wiki": ["paws"]}

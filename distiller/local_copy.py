@@ -1,0 +1,96 @@
+"""Copies of data on a node's own disk: made once for all workers of the node, mapped into memory by each.
+
+A copy is a folder whose list of files and sizes, written last, is there and right; one that a crash left unfinished is
+made again. Whoever uses a copy holds a lock, and copies that nobody uses make way for a new one: a cache that only
+grows would fill the disk with the layer states of every training there ever was.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO
+
+from corpusgen.errors import StageError
+
+_COMPLETE = "complete.json"
+_in_use: dict[Path, IO[str]] = {}  # locks, held as long as the process lives
+
+
+def cache_folder(chosen: str | None = None) -> Path:
+    """Where copies go: the chosen folder, or that of the user's caches."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(chosen).expanduser() if chosen else Path(base) / "wicdistil"
+
+
+def local_copy(cache: str | Path, fingerprint: str, make: Callable[[Path], None]) -> Path:
+    """The folder with the copy of what `fingerprint` names; `make` fills it if it is not there.
+
+    Of all workers of a node one makes it while the others wait.
+    """
+    copy = Path(cache) / hashlib.blake2b(fingerprint.encode(), digest_size=8).hexdigest()
+    copy.parent.mkdir(parents=True, exist_ok=True)
+    with open(copy.with_suffix(".lock"), "w") as making:
+        fcntl.flock(making, fcntl.LOCK_EX)  # the system takes it from a worker that dies
+        if not _is_whole(copy, fingerprint):
+            _remove_unused(copy)
+            _fill(copy, fingerprint, make)
+        if copy not in _in_use:
+            used = open(copy.with_suffix(".used"), "w")  # noqa: SIM115 (held as long as the process lives)
+            fcntl.flock(used, fcntl.LOCK_SH)
+            _in_use[copy] = used
+    return copy
+
+
+def _fill(copy: Path, fingerprint: str, make: Callable[[Path], None]) -> None:
+    shutil.rmtree(copy, ignore_errors=True)
+    copy.mkdir()
+    try:
+        make(copy)
+        sizes = {path.name: path.stat().st_size for path in copy.iterdir()}
+        for name in sizes:
+            with open(copy / name, "rb") as file:
+                os.fsync(file.fileno())
+        partial = copy / "partial"
+        partial.write_text(json.dumps({"of": fingerprint, "sizes": sizes}))
+        os.replace(partial, copy / _COMPLETE)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        written = sum(path.stat().st_size for path in copy.iterdir())
+        raise StageError(
+            f"no room in {copy.parent} for a local copy (full after {written / 1e9:.1f} GB): free some space or "
+            "choose a folder on a larger local disk with the setting `cache`"
+        ) from error
+    finally:
+        if not (copy / _COMPLETE).exists():
+            shutil.rmtree(copy, ignore_errors=True)
+
+
+def _is_whole(copy: Path, fingerprint: str) -> bool:
+    try:
+        described = json.loads((copy / _COMPLETE).read_text())
+        sizes = {name: (copy / name).stat().st_size for name in described["sizes"]}
+        return bool(described["of"] == fingerprint and described["sizes"] == sizes)
+    except (FileNotFoundError, ValueError, KeyError):
+        return False
+
+
+def _remove_unused(wanted: Path) -> None:
+    """Remove the copies that nobody makes or uses. Their locks stay: two workers must never hold different ones."""
+    for other in wanted.parent.iterdir():
+        if other == wanted or not other.is_dir():
+            continue
+        with open(other.with_suffix(".lock"), "w") as making, open(other.with_suffix(".used"), "w") as used:
+            try:
+                for lock in (making, used):
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                continue
+            shutil.rmtree(other, ignore_errors=True)

@@ -1,0 +1,83 @@
+"""How a training goes, in the terminal: a line that is drawn anew, or now and then a line where there is none."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.live import Live
+
+_LIVE_SECONDS, _LINE_SECONDS = 0.5, 15.0
+
+
+class _Board:
+    """Holds the latest news: workers write, the driver looks."""
+
+    def __init__(self) -> None:
+        self._news: Mapping[str, Any] | None = None
+
+    def show(self, news: Mapping[str, Any]) -> None:
+        self._news = news
+
+    def look(self) -> Mapping[str, Any] | None:
+        return self._news
+
+
+@contextmanager
+def board() -> Iterator[Any]:
+    """An actor for workers to write on; what they write is shown on standard error while the context lasts."""
+    import ray
+
+    actor = ray.remote(num_cpus=0)(_Board).remote()
+    done = threading.Event()
+    thread = threading.Thread(target=_watch, args=(actor, done), name="watch", daemon=True)
+    thread.start()
+    try:
+        yield actor
+    finally:
+        done.set()
+        thread.join()
+        ray.kill(actor)
+
+
+def _watch(actor: Any, done: threading.Event) -> None:
+    import ray
+
+    live = Live(console=Console(stderr=True), auto_refresh=False) if sys.stderr.isatty() else None
+    drawn, step = time.monotonic(), -1
+    while True:
+        ended = done.wait(_LIVE_SECONDS)
+        try:
+            news = ray.get(actor.look.remote(), timeout=30)
+        except Exception:  # news are not worth a failure
+            return
+        is_time = live or ended or time.monotonic() - drawn > _LINE_SECONDS
+        if news and is_time and news["step"] != step:
+            drawn, step = time.monotonic(), news["step"]
+            if live is None:
+                sys.stderr.write(line(news) + "\n")
+                sys.stderr.flush()
+            else:
+                live.start()
+                live.update(line(news), refresh=True)
+        if ended:
+            if live:
+                live.stop()
+            return
+
+
+def line(news: Mapping[str, Any]) -> str:
+    """One line: how far, the loss and its terms in thousandths, how fast, what held-out triples say."""
+    terms = " ".join(f"{1000 * value:.0f}" for value in news["terms"].values())
+    text = (
+        f"step {news['step']:,} of at most {news['last_step']:,}, epoch {news['epoch']:.1f}: "
+        f"loss {sum(news['terms'].values()):.4f} (terms in thousandths: {terms}), {news['rate']:,.0f} triples/s"
+    )
+    if news["validation"]:
+        text += f"; held out: loss {news['validation']['loss']:.4f}, {news['validation']['ordered']:.1%} ordered"
+    return text

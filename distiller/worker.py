@@ -1,0 +1,141 @@
+"""What each worker of a training does, in a process of Ray Train."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch.distributed as dist
+
+from corpusgen.errors import ConfigError
+from corpusgen.store import Store, TripleStore
+from distiller.backbone import Backbone
+from distiller.data import FeatureChunk, MappedFeatures, Source
+from distiller.features import Features, open_features
+from distiller.local_copy import cache_folder
+from distiller.online import OnlineFeatures
+from distiller.runs import History, RunFolder, TensorBoard, unpacked
+from distiller.settings import TrainSettings
+from distiller.training import Training, Validation
+
+_SHOW_SECONDS = 0.5
+
+
+@dataclass(frozen=True)
+class Job:
+    """What all workers are told."""
+
+    settings: TrainSettings
+    identity: str
+    """Names the backbone, its layers and the triples: what the layer states are made of."""
+    features: str | None
+    """Where they are, if they were computed before."""
+    board: Any = None
+    """An actor that shows how it goes."""
+
+
+def train_part(config: dict[str, Any]) -> str | None:
+    """Train in step with the others, from the last checkpoint on; what went wrong, if the user can put it right."""
+    job: Job = config["job"]
+    settings = job.settings
+    training = _training(job)
+    run = RunFolder(settings.output)
+    history = History()
+    checkpoint = _from_first(run.last() if training.rank == 0 else None, training.workers)
+    if checkpoint:
+        state = unpacked(checkpoint)
+        history = History(**state.pop("history"))
+        training.load_state(state)
+    tensorboard = TensorBoard(settings.output, training.progress.step) if training.rank == 0 else None
+    reporter = _Reporter(job.board, training)
+    try:
+        for step, terms, validation in training.run():
+            is_best = validation is not None and training.progress.best_step == step
+            if tensorboard:
+                history.add(step, terms, validation, settings.log_steps)
+                tensorboard.write(history, validation)
+                reporter.show(terms, validation)
+                if validation or training.progress.finished or step % settings.checkpoint_steps == 0:
+                    run.save(training, history, is_best)
+                    tensorboard.flush()
+    except ConfigError as error:  # the same in all workers, and trying again would not help
+        return str(error)
+    return None
+
+
+def find_rate_part(config: dict[str, Any]) -> list[tuple[float, float]]:
+    """Learning rates, each higher than the one before, and the loss of a step at each; it ends when the loss soars."""
+    training = _training(config["job"])
+    lowest, highest, steps = config["lowest"], config["highest"], config["steps"]
+    rates = np.geomspace(lowest, highest, steps).tolist()
+    found: list[tuple[float, float]] = []
+    for step, terms in training.steps(lambda step: rates[min(step, steps - 1)]):
+        found.append((rates[step - 1], sum(terms.values())))
+        losses = [loss for _, loss in found]
+        if step == steps or not losses[-1] < 4 * losses[0]:
+            break
+    return found
+
+
+def _training(job: Job) -> Training:
+    import ray.train
+    from ray.train.torch import get_device
+
+    context = ray.train.get_context()
+    device = str(get_device())
+    return Training(job.settings, _source(job, device), context.get_world_rank(), context.get_world_size(), device)
+
+
+def _source(job: Job, device: str) -> Source:
+    settings = job.settings
+    cache = cache_folder(settings.cache)
+    if job.features is None:
+        backbone = Backbone(settings.backbone, device)
+        return OnlineFeatures.open(cache, job.identity, TripleStore(settings.corpus), backbone)
+    features = open_features(Store.at(job.features), settings.corpus)
+    return MappedFeatures.open(cache, f"{job.features} {job.identity}", lambda: _chunks(features))
+
+
+def _chunks(features: Features) -> Iterator[FeatureChunk]:
+    for batch in features.batches():
+        yield FeatureChunk(batch.ids.to_pylist(), np.stack(batch[1:], axis=1))
+
+
+def _from_first(data: bytes | None, workers: int) -> bytes | None:
+    """What the first worker has read, for all: a checkpoint must not change between one's look and another's."""
+    if workers == 1:
+        return data
+    box = [data]
+    dist.broadcast_object_list(box, src=0)
+    return box[0]
+
+
+class _Reporter:
+    """Tells the board how it goes, not too often."""
+
+    def __init__(self, board: Any, training: Training) -> None:
+        self._board, self._training = board, training
+        self._shown, self._step = time.monotonic(), training.progress.step
+        self._validation: dict[str, float] = {}
+
+    def show(self, terms: dict[str, float], validation: Validation | None) -> None:
+        if validation:
+            self._validation = {"loss": validation.loss, "ordered": validation.ordered}
+        now, step = time.monotonic(), self._training.progress.step
+        if self._board is None or (now - self._shown < _SHOW_SECONDS and not self._training.progress.finished):
+            return
+        triples = (step - self._step) * self._training.settings.batch_size
+        self._board.show.remote(
+            {
+                "step": step,
+                "last_step": self._training.last_step,
+                "epoch": step / self._training.steps_per_epoch,
+                "terms": terms,
+                "rate": triples / (now - self._shown),
+                "validation": self._validation,
+            }
+        )
+        self._shown, self._step = now, step

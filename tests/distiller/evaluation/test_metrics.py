@@ -1,0 +1,190 @@
+"""Metrics are those of SciPy and scikit-learn; intervals cover, repeat and are paired."""
+
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+from distiller.evaluation.metrics import (
+    accuracy,
+    best_threshold,
+    bootstrap,
+    cosines,
+    over_parts,
+    paired_bootstrap,
+    pearson,
+    spearman,
+)
+
+VALUES = st.one_of(st.integers(-3, 3).map(float), st.integers(-1000, 1000).map(lambda value: value / 7))
+"""Few or many different ones: with and without ties."""
+PAIRS = st.integers(2, 40).flatmap(lambda n: arrays.arrays(np.float64, (2, n), elements=VALUES))
+
+
+@pytest.fixture(autouse=True)
+def _warnings_are_errors():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        yield
+
+
+def scipy_value(name, a, b):
+    stats = pytest.importorskip("scipy.stats")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return getattr(stats, name)(a, b).statistic
+
+
+# --- metrics ---
+
+
+@given(PAIRS)
+def test_correlations_are_those_of_scipy(pair):
+    assert pearson(*pair) == pytest.approx(scipy_value("pearsonr", *pair), abs=1e-9, nan_ok=True)
+    assert spearman(*pair) == pytest.approx(scipy_value("spearmanr", *pair), abs=1e-9, nan_ok=True)
+
+
+@given(arrays.arrays(bool, st.tuples(st.just(2), st.integers(1, 30))))
+def test_accuracy_is_that_of_scikit_learn(pair):
+    metrics = pytest.importorskip("sklearn.metrics")
+    assert accuracy(*pair) == pytest.approx(metrics.accuracy_score(pair[1], pair[0]))
+
+
+@given(st.integers(1, 20).flatmap(lambda n: arrays.arrays(np.float64, (2, n, 5), elements=st.integers(-9, 9))))
+def test_cosines_are_those_of_scikit_learn(pair):
+    metrics = pytest.importorskip("sklearn.metrics.pairwise")
+    assert cosines(*pair) == pytest.approx(np.diag(metrics.cosine_similarity(*pair)), abs=1e-12)
+
+
+def test_equal_values_share_their_mean_rank():
+    # Ranks 1, 2.5, 2.5, 4 and 1, 2, 3, 4: 4.5 / sqrt(4.5 * 5).
+    assert spearman([1, 2, 2, 3], [1, 2, 3, 4]) == pytest.approx(4.5 / np.sqrt(4.5 * 5))
+
+
+@pytest.mark.parametrize("correlation", [pearson, spearman])
+@pytest.mark.parametrize("values", [[], [1.0], [0.1] * 7, [1.0, np.nan, 2.0], [1e30] * 3])
+def test_what_has_no_correlation_is_not_a_number(correlation, values):
+    assert np.isnan(correlation(values, np.arange(len(values))))
+    assert np.isnan(correlation(np.arange(len(values)), values))
+
+
+@pytest.mark.parametrize("statistic", [pearson, spearman, accuracy])
+def test_rows_are_separate(statistic):
+    a, b = np.random.default_rng(0).integers(0, 4, (2, 6, 9))
+    assert statistic(a, b).tolist() == [float(statistic(*rows)) for rows in zip(a, b, strict=True)]
+
+
+def test_accuracy_of_nothing_is_not_a_number():
+    assert np.isnan(accuracy([], []))
+
+
+def test_a_zero_vector_is_like_nothing_and_an_infinite_one_has_no_cosine():
+    a = np.array([[0, 0], [1, 0], [np.inf, 0], [3e30, 4e30]], np.float32)
+    b = np.array([[1, 1], [2, 0], [1, 0], [3e30, 4e30]], np.float32)
+    assert cosines(a, b) == pytest.approx([0, 1, np.nan, 1], nan_ok=True)
+
+
+# --- threshold ---
+
+
+def test_the_lowest_of_equally_good_thresholds_is_taken():
+    assert best_threshold(np.array([0.2, 0.4, 0.6]), [0, 1, 1]) == 0.21
+    assert best_threshold(np.array([0.25, 0.3]), [1, 1]) == 0
+    assert best_threshold(np.array([-0.5, -0.1]), [0, 0]) == 0
+
+
+def test_a_similarity_at_the_threshold_is_the_same():
+    assert best_threshold(np.array([0.29, 0.3]), [0, 1]) == 0.3
+
+
+@given(st.lists(st.tuples(st.integers(-20, 120), st.booleans()), min_size=1, max_size=30))
+def test_no_other_threshold_is_better(items):
+    similarities, gold = (np.array(values) for values in zip(*items, strict=True))
+    similarities = similarities / 100
+    scores = [np.mean((similarities >= step / 100) == gold) for step in range(101)]
+    assert best_threshold(similarities, gold) == scores.index(max(scores)) / 100
+
+
+# --- intervals ---
+
+
+@pytest.mark.parametrize("statistic", [pearson, spearman])
+def test_an_interval_is_repeatable_and_holds_the_value(statistic):
+    generator = np.random.default_rng(1)
+    gold = generator.normal(size=200)
+    predicted = gold + generator.normal(size=200)
+    low, high = bootstrap(statistic, predicted, gold)
+    assert low < statistic(predicted, gold) < high < low + 0.3
+    assert (low, high) == bootstrap(statistic, predicted, gold)
+    assert (low, high) != bootstrap(statistic, predicted, gold, seed=1)
+
+
+def test_an_interval_of_accuracy_is_the_binomial_one():
+    right = np.arange(1400) < 938
+    low, high = bootstrap(accuracy, right, np.ones(1400, bool))
+    error = 1.96 * np.sqrt(0.67 * 0.33 / 1400)
+    assert (low, high) == pytest.approx((0.67 - error, 0.67 + error), abs=0.004)
+
+
+def test_sets_too_large_for_one_go_are_resampled_as_others():
+    right = np.arange(700_000) % 4 > 0
+    assert bootstrap(accuracy, right, np.ones(700_000, bool), samples=20) == pytest.approx((0.75, 0.75), abs=0.002)
+
+
+def test_an_interval_of_nothing_or_of_a_constant_is_not_a_number():
+    assert np.isnan(bootstrap(pearson, np.zeros(0), np.zeros(0))).all()
+    assert np.isnan(bootstrap(spearman, np.ones(9), np.arange(9.0))).all()
+
+
+def test_resamples_without_a_correlation_do_not_count():
+    assert np.isfinite(bootstrap(pearson, np.array([0.0, 1.0]), np.array([0.0, 1.0]))).all()
+
+
+def test_parts_weigh_the_same_and_are_resampled_in_themselves():
+    predicted = np.concatenate([np.ones(90, bool), np.zeros(10, bool)])
+    gold = np.ones(100, bool)
+    assert over_parts(accuracy, predicted, gold) == 0.9
+    assert over_parts(accuracy, predicted, gold, parts=[90, 10]) == 0.5
+    # Within the parts nothing varies: drawn from all items alike, the shares of both would.
+    assert bootstrap(accuracy, predicted, gold, parts=[90, 10]) == (0.5, 0.5)
+
+
+# --- comparison ---
+
+
+def test_a_better_model_is_found_better_and_the_same_one_equal():
+    generator = np.random.default_rng(2)
+    gold = generator.normal(size=300)
+    good, bad = gold + generator.normal(size=300), gold + 3 * generator.normal(size=300)
+    ahead = paired_bootstrap(spearman, good, bad, gold)
+    assert ahead.value == pytest.approx(spearman(good, gold) - spearman(bad, gold))
+    assert 0 < ahead.low < ahead.value < ahead.high
+    assert ahead.p < 0.01
+    behind = paired_bootstrap(spearman, bad, good, gold)
+    assert behind == pytest.approx((-ahead.value, -ahead.high, -ahead.low, ahead.p))
+    assert paired_bootstrap(spearman, good, good, gold) == (0, 0, 0, 1)
+
+
+def test_the_p_is_twice_the_share_on_the_other_side():
+    # Of one item in five the first model alone is right: all resamples without it, (4/5)^5, show no difference.
+    first, second = np.ones(5, bool), np.array([0, 1, 1, 1, 1], bool)
+    compared = paired_bootstrap(accuracy, first, second, np.ones(5, bool), samples=20_000)
+    assert compared.value == pytest.approx(0.2)
+    assert compared.p == pytest.approx(2 * 0.8**5, abs=0.02)
+
+
+def test_models_are_compared_within_the_parts():
+    gold = np.ones(100, bool)
+    first = np.arange(100) < 90
+    compared = paired_bootstrap(accuracy, first, ~first, gold, parts=[90, 10])
+    assert compared == (0, 0, 0, 1)
+
+
+@settings(max_examples=20)
+@given(arrays.arrays(np.float64, st.tuples(st.just(3), st.integers(1, 12)), elements=VALUES))
+def test_a_comparison_never_fails(three):
+    compared = paired_bootstrap(pearson, *three, samples=50)
+    assert np.isnan(compared.p) if np.isnan(compared.value) else 0 <= compared.p <= 1

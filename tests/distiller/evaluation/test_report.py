@@ -1,0 +1,261 @@
+"""A report says what the results say, in every format, whatever they hold."""
+
+import io
+import json
+import math
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from distiller.evaluation.report import (
+    Comparison,
+    Difference,
+    Evaluation,
+    comparison_table,
+    table,
+    to_html,
+    to_json,
+    to_markdown,
+)
+from distiller.evaluation.results import Score, Skipped, TaskResult
+
+VOID = {"meta", "br", "hr", "img", "link", "input"}
+UNKNOWN = Score(math.nan, math.nan, math.nan)
+
+
+def wic(kinds=("baseline", "meaning", "context"), items=200, skipped=()):
+    """The first kind scores 65, the next 72, the last 55; each interval is two wide."""
+    random = np.random.default_rng(0)
+    gold = random.random(items) > 0.5
+    values = dict(zip(kinds, (0.65, 0.72, 0.55), strict=False))
+    return TaskResult(
+        task="WiC",
+        metric="accuracy",
+        items=items,
+        scores={kind: Score(value, value - 0.01, value + 0.01, threshold=0.4) for kind, value in values.items()},
+        skipped=list(skipped),
+        paper={"baseline": 0.65, "meaning": 0.684, "context": 0.529},
+        similarities={kind: random.normal(0.4 + 0.2 * gold, 0.2) for kind in kinds},
+        gold=gold,
+    )
+
+
+def rated(task="USim", items=150):
+    random = np.random.default_rng(1)
+    gold = random.uniform(1, 5, items)
+    similarities = random.normal(gold / 5, 0.2)
+    similarities[0] = np.nan
+    scores = {"baseline": Score(0.5, 0.4, 0.6), "meaning": Score(0.55, 0.45, 0.65), "context": UNKNOWN}
+    return TaskResult(task, "Spearman", items, scores, similarities={"meaning": similarities}, gold=gold)
+
+
+def sts():
+    parts = [
+        TaskResult("MSRpar", "Pearson", 700, {"baseline": Score(0.4, 0.3, 0.5), "meaning": Score(0.45, 0.35, 0.55)}),
+        TaskResult("SMTnews", "Pearson", 399, {"baseline": UNKNOWN}, [Skipped("line 7", "it is empty")]),
+    ]
+    return TaskResult("STS 2012", "Pearson", 1099, {"baseline": Score(0.4, 0.3, 0.5)}, parts=parts)
+
+
+@pytest.fixture
+def evaluation():
+    skipped = [Skipped("1", "<script>alert(1)</script>"), Skipped("2", "cut | off"), Skipped("3", "cut | off")]
+    differences = [
+        Difference("WiC", "meaning", 0.02, 0.01, 0.03, 0.0001),
+        Difference("USim", "meaning", -0.01, -0.03, 0.01, 0.4),
+        Difference("STS 2012", "meaning", math.nan, math.nan, math.nan, math.nan),
+    ]
+    return Evaluation("runs/a_b", "bert", [wic(skipped=skipped), rated(), sts()], 75.4, Comparison("old", differences))
+
+
+def baseline_only():
+    return Evaluation("none", "bert", [wic(kinds=("baseline",))], 1.0)
+
+
+def printed(renderable, styles=False, width=160):
+    text = io.StringIO()
+    Console(width=width, file=text, force_terminal=styles, color_system="standard" if styles else None).print(
+        renderable
+    )
+    return text.getvalue()
+
+
+class Page(HTMLParser):
+    """Elements of a page; fails where they are not properly nested."""
+
+    def __init__(self, text):
+        super().__init__(convert_charrefs=True)
+        self.open, self.elements, self.text = [], [], ""
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text += data
+
+    def count(self, tag):
+        return sum(name == tag for name, _ in self.elements)
+
+
+class TestTable:
+    def test_shows_scores_with_intervals_and_the_papers(self, evaluation):
+        lines = printed(table(evaluation)).splitlines()
+        assert re.split(r"\s{2,}", lines[1].strip()) == ["task", "metric", "items", "baseline", "meaning", "context"]
+        assert "200 +3 skipped" in lines[2]
+        assert "72.0 [71.0, 73.0]" in lines[2]
+        assert re.split(r"\s{2,}", lines[3].strip()) == ["paper", "65.0", "68.4", "52.9"]
+
+    def test_shows_what_is_not_known_as_a_dash(self, evaluation):
+        assert printed(table(evaluation)).splitlines()[4].split()[-1] == "–"
+
+    def test_shows_parts_only_when_asked(self, evaluation):
+        assert "MSRpar" not in printed(table(evaluation))
+        assert "\n  MSRpar" in printed(table(evaluation, verbose=True))
+
+    def test_counts_what_the_parts_skipped(self, evaluation):
+        assert "1,099 +1 skipped" in printed(table(evaluation))
+
+    def test_stresses_the_better_one_only_when_intervals_are_apart(self, evaluation):
+        lines = printed(table(evaluation), styles=True).splitlines()
+        assert "\x1b[1m72.0 [71.0, 73.0]" in lines[2]
+        assert "\x1b[1m" not in "".join(lines[3:])
+
+    @pytest.mark.parametrize("kind", ["baseline", "static"])
+    def test_has_only_the_columns_that_are_scored(self, kind):
+        text = printed(table(Evaluation("vectors", "none", [wic(kinds=(kind,))], 1.0)))
+        assert kind in text
+        assert "meaning" not in text
+        assert ("paper" in text) == (kind == "baseline")
+
+    def test_takes_names_for_no_markup(self):
+        evaluation = Evaluation("[red]m[/red]", "[/x]", [wic()], 1.0)
+        assert "[red]m[/red] on [/x]" in printed(table(evaluation))
+
+    def test_shows_differences_to_another_model(self, evaluation):
+        lines = printed(comparison_table(evaluation.compared)).splitlines()
+        assert lines[2].split() == ["WiC", "meaning", "+2.0", "[+1.0,", "+3.0]", "<0.001"]
+        assert lines[3].split()[-1] == "0.400"
+        assert lines[4].split()[-2:] == ["–", "–"]
+
+
+class TestJson:
+    def test_is_strict_json_and_says_the_same(self, evaluation):
+        content = to_json(evaluation)
+        assert json.loads(json.dumps(content, allow_nan=False)) == content
+        assert content["results"][1]["scores"]["context"] == {
+            "value": None,
+            "low": None,
+            "high": None,
+            "threshold": None,
+        }
+        assert content["results"][0]["skipped"][0] == {"item": "1", "reason": "<script>alert(1)</script>"}
+        assert content["results"][2]["parts"][0]["task"] == "MSRpar"
+        assert content["compared"]["other"] == "old"
+
+    def test_leaves_single_items_out(self, evaluation):
+        text = json.dumps(to_json(evaluation))
+        assert "similarities" not in text
+        assert "gold" not in text
+
+    def test_rounds_also_what_numpy_made(self):
+        result = TaskResult("t", "Pearson", 3, {"static": Score(np.float32(1 / 3), np.float64(0.1), math.inf)})
+        score = to_json(Evaluation("m", "b", [result], 1 / 3))["results"][0]["scores"]["static"]
+        assert score == {"value": 0.333333, "low": 0.1, "high": None, "threshold": None}
+
+
+class TestMarkdown:
+    @pytest.mark.parametrize("named", ["WiC", "a | b", "`c` *d*\ne"])
+    def test_rows_have_as_many_cells_as_the_head(self, evaluation, named):
+        evaluation.results.append(TaskResult(named, "Spearman", 0, {}))
+        blocks = to_markdown(evaluation).split("\n\n")
+        for block, cells in ((blocks[0], 6), (blocks[3], 4)):
+            assert {len(re.findall(r"(?<!\\)\|", line)) for line in block.splitlines()} == {cells + 1}
+
+    def test_says_what_intervals_are_and_counts_skipped_items_by_reason(self, evaluation):
+        text = to_markdown(evaluation)
+        assert "bootstrap intervals of 95 %" in text
+        assert r"- WiC: 2 × cut \| off; 1 × \<script>alert(1)\</script>" in text
+        assert "**72.0 [71.0, 73.0]**" in text
+
+    def test_baseline_alone_is_stressed_nowhere(self):
+        text = to_markdown(baseline_only())
+        assert "Bold" not in text
+        assert "**" not in text
+        assert "without a score" not in text
+
+
+class TestHtml:
+    def test_is_a_page_with_tables_and_pictures(self, evaluation):
+        page = Page(to_html(evaluation))
+        assert page.count("h1") == 1
+        assert page.count("table") == 3  # scores, with parts, differences
+        assert page.count("svg") == 1 + 3 + 1  # scores, WiC by kind, USim by kind
+        assert "72.0 [71.0, 73.0]" in page.text
+        assert "threshold 0.40" in page.text
+
+    def test_needs_nothing_from_elsewhere(self, evaluation):
+        text = to_html(evaluation)
+        page = Page(text)
+        assert not {"script", "link", "img", "iframe", "object"} & {tag for tag, _ in page.elements}
+        references = [
+            value
+            for _, attributes in page.elements
+            for name, value in attributes.items()
+            if name in {"src", "href", "xlink:href"}
+        ]
+        assert all(reference.startswith("#") for reference in references)
+        assert set(re.findall(r"url\((.)", text)) <= {"#"}
+        assert "@import" not in text
+
+    def test_takes_no_text_for_html(self, evaluation):
+        evaluation.model = "<script>m</script>"
+        evaluation.compared = Comparison("<script>o</script>", [Difference("<script>", "<b>", 0, 0, 0, 1)])
+        evaluation.results.append(TaskResult('<script>"$t$', "<script>", 1, {'<script>"': Score(0.5, 0.4, 0.6)}))
+        evaluation.results.append(rated('"><script>'))
+        text = to_html(evaluation)
+        assert Page(text).count("script") == 0
+        assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
+
+    def test_every_picture_says_what_it_shows(self, evaluation):
+        pictures = [attributes for tag, attributes in Page(to_html(evaluation)).elements if tag == "svg"]
+        assert all(picture["role"] == "img" and picture["aria-label"] for picture in pictures)
+        assert "WiC: baseline 65.0, meaning 72.0, context 55.0" in pictures[0]["aria-label"]
+
+    def test_names_are_unique_in_the_page(self, evaluation):
+        names = [attributes["id"] for _, attributes in Page(to_html(evaluation)).elements if "id" in attributes]
+        assert len(names) == len(set(names))
+
+    def test_is_the_same_when_made_again(self, evaluation):
+        assert to_html(evaluation) == to_html(evaluation)
+
+    def test_draws_no_distribution_of_right_and_wrong_answers(self):
+        answers = {"similarities": {"static": np.array([0.0, 1.0, 1.0])}, "gold": np.ones(3)}
+        result = TaskResult("analogies", "accuracy", 3, {"static": Score(0.67, 0.3, 1.0)}, **answers)
+        assert Page(to_html(Evaluation("vectors", "", [result], 1.0))).count("svg") == 1
+
+    def test_works_where_little_is_known(self):
+        for result in (
+            wic(kinds=("baseline",)),
+            wic(kinds=("static",)),
+            TaskResult(
+                "t", "Spearman", 0, {"static": UNKNOWN}, similarities={"static": np.array([])}, gold=np.array([])
+            ),
+            TaskResult("t", "Pearson", 1, {"own": UNKNOWN}, similarities={"own": np.ones(1)}, gold=np.ones(1)),
+            wic(items=1),
+        ):
+            Page(to_html(Evaluation("m", "b", [result], 0.1)))
+        Page(to_html(Evaluation("m", "b", [], 0.1)))
