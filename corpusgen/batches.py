@@ -17,11 +17,12 @@ Answer = TypeVar("Answer")
 _NO_MEMORY = ("out of memory", "can't allocate memory", "alloc_failed")  # of CUDA, of torch on a CPU, of cuBLAS
 
 
-def padded_batches(lengths: Sequence[int], most: int) -> Iterator[range]:
+def padded_batches(lengths: Sequence[int], most: int, most_texts: int | None = None) -> Iterator[range]:
     """Cut texts, sorted by length, into runs of so many tokens with padding, or of a single text."""
     start = 0
     for stop in range(1, len(lengths) + 1):
-        if stop == len(lengths) or (stop + 1 - start) * max(lengths[start], lengths[stop]) > most:
+        full = stop - start == most_texts
+        if full or stop == len(lengths) or (stop + 1 - start) * max(lengths[start], lengths[stop]) > most:
             yield range(start, stop)
             start = stop
 

@@ -1,3 +1,26 @@
-"""Word models from triples: distil meaning in context out of a frozen masked language model."""
+"""Word models from triples: distil meaning in context out of a frozen masked language model.
+
+>>> from distiller import WordDistiller                                           # doctest: +SKIP
+>>> model = WordDistiller.from_pretrained("runs/mine")                            # doctest: +SKIP
+>>> model.encode(["The bank raised its rates."], spans=[(4, 8)]).shape            # doctest: +SKIP
+(1, 1024)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from distiller.word_distiller import WordDistiller
 
 __version__ = "0.1.0"
+__all__ = ["WordDistiller", "__version__"]
+
+
+def __getattr__(name: str) -> Any:
+    # Not before it is asked for: torch takes seconds, and `distiller --help` must not.
+    if name == "WordDistiller":
+        from distiller.word_distiller import WordDistiller
+
+        return WordDistiller
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

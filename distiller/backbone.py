@@ -68,19 +68,25 @@ class Backbone:
             torch.set_num_threads(threads)
         self.settings = settings
         self._name = settings.model
-        self._device = choose_device(device)
-        self._tokenizer, self._model = _load(settings, choose_dtype(settings.dtype, self._device))
-        self._model.requires_grad_(False).to(self._device).eval()
+        self.device = choose_device(device)
+        self._tokenizer, self._model = _load(settings, choose_dtype(settings.dtype, self.device))
+        self._model.requires_grad_(False).to(self.device).eval()
         self.layers, self.dimension = _shape(self._model.config, settings)
         self._depth: int = self._model.config.num_hidden_layers
         self._backend = self._tokenizer.backend_tokenizer
         self._backend.no_truncation()  # a tokenizer file may hold settings of the training: the window is ours
         self._backend.no_padding()
         self._longest = longest_input(self._tokenizer, self._model)
-        self._batch_tokens = settings.batch_tokens or _BATCH_TOKENS.get(self._device.type, _BATCH_TOKENS["cpu"])
+        self._batch_tokens = settings.batch_tokens or _BATCH_TOKENS.get(self.device.type, _BATCH_TOKENS["cpu"])
+
+    @property
+    def encoder(self) -> torch.nn.Module:
+        """The frozen model itself."""
+        encoder: torch.nn.Module = self._model
+        return encoder
 
     def states(
-        self, texts: Sequence[str], spans: Sequence[tuple[int, int]]
+        self, texts: Sequence[str], spans: Sequence[tuple[int, int]], batch_size: int | None = None
     ) -> tuple[npt.NDArray[np.float32], list[str | None]]:
         """The states (n, L, d) of the word at each text's span of characters: the mean of its pieces'.
 
@@ -96,7 +102,7 @@ class Backbone:
                 words.setdefault(ids, []).append((item, first, last))
         states = np.zeros((len(texts), len(self.layers), self.dimension), np.float32)
         wanted = {ids: [p for _, first, last in of for p in range(first, last + 1)] for ids, of in words.items()}
-        for ids, of_pieces in self._run(wanted):
+        for ids, of_pieces in self._run(wanted, batch_size):
             items, firsts, lasts = np.array(words[ids]).T
             counts = lasts + 1 - firsts
             sums = np.add.reduceat(of_pieces, np.cumsum(counts) - counts, axis=0)
@@ -167,17 +173,19 @@ class Backbone:
 
     # ----------------------------------------------------- from pieces to states
 
-    def _run(self, wanted: Mapping[Pieces, Sequence[int]]) -> Iterator[tuple[Pieces, States]]:
+    def _run(
+        self, wanted: Mapping[Pieces, Sequence[int]], batch_size: int | None = None
+    ) -> Iterator[tuple[Pieces, States]]:
         """The states (P, L, d) at the wanted places of each input, in an order of our own."""
         # By content too: then the batches, and with them the last bits, do not depend on the order of the texts.
         order = sorted(wanted, key=lambda ids: (len(ids), ids))
-        for some in padded_batches([len(pieces) for pieces in order], self._batch_tokens):
+        for some in padded_batches([len(pieces) for pieces in order], self._batch_tokens, batch_size):
             batch = [(order[index], wanted[order[index]]) for index in some]
             yield from zip((ids for ids, _ in batch), run_or_halve(self._hidden, batch, self._name), strict=True)
 
     @torch.inference_mode()
     def _hidden(self, batch: list[tuple[Pieces, Sequence[int]]]) -> list[States]:
-        inputs = padded([ids for ids, _ in batch], self._tokenizer.pad_token_id or 0, self._device)
+        inputs = padded([ids for ids, _ in batch], self._tokenizer.pad_token_id or 0, self.device)
         hidden = self._model(**inputs, output_hidden_states=True).hidden_states
         if hidden is None or len(hidden) != self._depth + 1:
             raise StageError(
@@ -185,8 +193,8 @@ class Backbone:
                 "take an encoder of the family of BERT"
             )
         counts = [len(places) for _, places in batch]
-        rows = torch.from_numpy(np.repeat(np.arange(len(batch)), counts)).to(self._device)
-        columns = torch.from_numpy(np.concatenate([places for _, places in batch])).to(self._device)
+        rows = torch.from_numpy(np.repeat(np.arange(len(batch)), counts)).to(self.device)
+        columns = torch.from_numpy(np.concatenate([places for _, places in batch])).to(self.device)
         states = torch.stack([hidden[layer][rows, columns].float() for layer in self.layers], dim=1)  # P, L, d
         if not states.isfinite().all():
             raise StageError(

@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from corpusgen.commands import Address, Config, Overrides, ShowConfig, new_app, run
+from corpusgen.errors import ConfigError
 from distiller import __version__
 
+if TYPE_CHECKING:
+    from distiller.evaluation.report import Evaluation
+    from distiller.word_distiller import WordDistiller
+
 app = new_app("Train and use word models made from a store of triples.")
+
+Model = Annotated[str, typer.Argument(help="Folder of a model or of a run, s3://…, or a hub id.", metavar="MODEL")]
+Backbone = Annotated[str | None, typer.Option(help="Where its frozen model is, if not where it was in training.")]
+Device = Annotated[str, typer.Option(help="cpu, cuda or cuda:N; auto: a GPU if there is one.")]
+Kind = Annotated[
+    Literal["meaning", "context", "baseline"],
+    typer.Option("--output", help="Which vectors; baseline: the frozen model's."),
+]
 
 
 @app.callback()
@@ -50,6 +65,230 @@ def train(
     from distiller.train import train as run_training
 
     (find_learning_rate if find_lr else run_training)(settings, address, typer.echo)
+
+
+@app.command()
+def info(model: Model, as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+    """What a model is: its frozen model, layers, training and validation.
+
+    Example: distiller info runs/mine
+    """
+    from distiller.saved import load_saved
+
+    saved = load_saved(model)
+    if as_json:
+        typer.echo(json.dumps(saved.config, indent=1))
+        return
+    first, last = saved.config["layers"]
+    validation = saved.config["validation"]
+    rows = {
+        "frozen model": saved.config["backbone"]["model"],
+        "layers": f"{first} to {last}",
+        "dimension": saved.config["dimension"],
+        "size": f"{len(saved.weights) / 1e6:.1f} MB",
+        "trained on": saved.config["training"]["corpus"],
+        "best after": f"{validation['step']:,} steps, {validation['epoch']:.1f} epochs",
+        "held-out loss": f"{validation['loss']:.4f}",
+        "nearer to positive": f"{validation['ordered']:.1%} of held-out triples",
+    }
+    for name, value in rows.items():
+        typer.echo(f"{name:20}{value}")
+
+
+@app.command()
+def encode(
+    model: Model,
+    source: Annotated[str, typer.Argument(help="JSONL file, - for standard input.", metavar="INPUT")],
+    target: Annotated[str, typer.Option("--out", "-o", help="Parquet file to write.")],
+    output: Annotated[
+        Literal["meaning", "context", "both", "baseline"], typer.Option(help="Which vectors to write.")
+    ] = "meaning",
+    normalize: Annotated[bool, typer.Option("--normalize", help="Vectors of unit length.")] = False,
+    backbone: Backbone = None,
+    device: Device = "auto",
+) -> None:
+    """Write the vectors of words in context. Lines have `text` and `word`, or `span`, or `start` and `end`.
+
+    Example: distiller encode runs/mine words.jsonl -o words.parquet
+    """
+    from distiller.use import encode_file
+
+    count = encode_file(_load(model, backbone, device), source, target, output, normalize)
+    typer.echo(f"{count:,} words: {target}")
+
+
+@app.command()
+def similarity(
+    model: Model,
+    first: Annotated[str, typer.Argument(help="A text.")],
+    second: Annotated[str, typer.Argument(help="Another.")],
+    word: Annotated[str, typer.Option(help="The word in the first text.")],
+    other_word: Annotated[str | None, typer.Option(help="The word in the second, if it is another.")] = None,
+    backbone: Backbone = None,
+    device: Device = "auto",
+) -> None:
+    """How similar two words are where they stand.
+
+    Example: distiller similarity runs/mine "The bank raised its rates." "They sat on the bank." --word bank
+    """
+    loaded = _load(model, backbone, device)
+    for kind in loaded.outputs:
+        vectors = loaded.encode_words([word, other_word or word], [first, second], output=kind)
+        typer.echo(f"{kind:10}{loaded.similarity(vectors[0], vectors[1]).item():.3f}")
+
+
+@app.command()
+def nearest(
+    model: Model,
+    candidates: Annotated[str, typer.Argument(help="Parquet file written by `distiller encode`.")],
+    text: Annotated[str, typer.Option(help="A text.")],
+    word: Annotated[str, typer.Option(help="The word in it.")],
+    k: Annotated[int, typer.Option("-k", min=1, help="How many to print.")] = 10,
+    kind: Kind = "meaning",
+    backbone: Backbone = None,
+    device: Device = "auto",
+) -> None:
+    """The words of a file that are nearest to a word in a text.
+
+    Example: distiller nearest runs/mine words.parquet --text "The bank raised its rates." --word bank
+    """
+    from distiller.use import marked, nearest_in_file
+
+    query = _load(model, backbone, device).encode_words(word, text, output=kind)
+    for neighbour in nearest_in_file(query, candidates, kind, k):
+        typer.echo(f"{neighbour.cosine:.3f}  {marked(neighbour.text, neighbour.span)}")
+
+
+@app.command()
+def evaluate(
+    model: Annotated[str | None, typer.Argument(help="A trained model.", metavar="[MODEL]")] = None,
+    data: Annotated[str, typer.Option(help="Folder with a folder for each benchmark.")] = "eval",
+    baseline: Annotated[str | None, typer.Option(help="Instead of a model: an encoder as it is.")] = None,
+    static: Annotated[str | None, typer.Option(help="Instead of a model: a file of static vectors.")] = None,
+    compare: Annotated[str | None, typer.Option(help="Another trained model, compared on the same items.")] = None,
+    tasks: Annotated[str | None, typer.Option(help="Only these, for example wic,scws,stsb.")] = None,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Scores of sub-corpora too.")] = False,
+    json_file: Annotated[str | None, typer.Option("--json", help="Write the scores to this file.")] = None,
+    markdown_file: Annotated[str | None, typer.Option("--markdown", help="Write a table for a model card.")] = None,
+    report_file: Annotated[str | None, typer.Option("--report", help="Write a page with plots.")] = None,
+    backbone: Backbone = None,
+    device: Device = "auto",
+) -> None:
+    """Score vectors on the field's benchmarks, with intervals, beside the frozen model's own vectors.
+
+    Example: distiller evaluate runs/mine --data eval --report report.html
+    """
+    from distiller.evaluation.page import to_html
+    from distiller.evaluation.report import comparison_table, table, to_markdown
+
+    if [model, baseline, static].count(None) != 2:
+        raise ConfigError("give one of MODEL, --baseline and --static")
+    chosen = tasks.split(",") if tasks else None
+    evaluation = _evaluation(model, baseline, static, compare, data, chosen, backbone, device)
+    from rich.console import Console
+
+    console = Console(width=None if Console().is_terminal else 120)
+    console.print(table(evaluation, verbose))
+    if evaluation.compared:
+        console.print(comparison_table(evaluation.compared))
+    for path, written in ((json_file, _json), (markdown_file, to_markdown), (report_file, to_html)):
+        if path:
+            Path(path).write_text(written(evaluation), encoding="utf-8")
+            typer.echo(path)
+
+
+def _json(evaluation: Evaluation) -> str:
+    from distiller.evaluation.report import to_json
+
+    return json.dumps(to_json(evaluation), indent=1, allow_nan=False)
+
+
+def _evaluation(
+    model: str | None,
+    baseline: str | None,
+    static: str | None,
+    compare: str | None,
+    data: str,
+    tasks: list[str] | None,
+    backbone: str | None,
+    device: str,
+) -> Evaluation:
+    from distiller.evaluation import evaluate as running
+    from distiller.word_distiller import WordDistiller
+
+    if static:
+        from corpusgen.vectors import open_vectors
+
+        return running.evaluate_static(running.VectorFile(open_vectors(static)), static, data, tasks)
+    if baseline:
+        return running.evaluate(WordDistiller.baseline(baseline, device=device), baseline, data, tasks)
+    assert model is not None
+    evaluation = running.evaluate(_load(model, backbone, device), model, data, tasks)
+    if compare:
+        other = running.evaluate(_load(compare, backbone, device), compare, data, tasks)
+        evaluation.compared = running.compare(evaluation.results, other.results, compare, "meaning")
+    return evaluation
+
+
+@app.command()
+def analyze(
+    model: Model,
+    data: Annotated[str, typer.Option(help="Folder of benchmarks that has paws_wiki/ or stsb/.")] = "eval",
+    text_file: Annotated[
+        str | None,
+        typer.Option("--texts", help="File with a sentence a line for the probes, if not the benchmark's."),
+    ] = None,
+    json_file: Annotated[str | None, typer.Option("--json", help="Write the figures to this file.")] = None,
+    backbone: Backbone = None,
+    device: Device = "auto",
+) -> None:
+    """What meaning and context vectors hold: layers, similarities in paraphrases, and what probes read from them.
+
+    Example: distiller analyze runs/mine --data eval --texts sentences.txt
+    """
+    from rich.console import Console
+
+    from distiller.analysis import analyse, tables, to_json
+    from distiller.word_samples import read_sentence_pairs
+
+    pairs = read_sentence_pairs(data, typer.echo)
+    texts = _read_texts(text_file) if text_file else [pair.texts[0] for pair in pairs]
+    analysis = analyse(_load(model, backbone, device), pairs, texts, typer.echo)
+    console = Console(width=None if Console().is_terminal else 120)
+    for table in tables(analysis):
+        console.print(table)
+    if json_file:
+        Path(json_file).write_text(json.dumps(to_json(analysis), indent=1), encoding="utf-8")
+        typer.echo(json_file)
+
+
+def _read_texts(path: str) -> list[str]:
+    try:
+        return [line for line in Path(path).read_text(encoding="utf-8").splitlines() if line.strip()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: {error}") from None
+
+
+@app.command()
+def export(
+    model: Model,
+    target: Annotated[str, typer.Option("--out", "-o", help="ONNX file to write.")],
+    backbone: Backbone = None,
+) -> None:
+    """Write the frozen model and its distillers as one ONNX graph.
+
+    Example: distiller export runs/mine -o mine.onnx
+    """
+    from distiller.export import export_onnx
+
+    export_onnx(_load(model, backbone, "cpu"), target)
+    typer.echo(target)
+
+
+def _load(model: str, backbone: str | None, device: str) -> WordDistiller:
+    from distiller.word_distiller import WordDistiller
+
+    return WordDistiller.from_pretrained(model, backbone=backbone, device=device)
 
 
 def main() -> None:

@@ -91,12 +91,17 @@ class LayerAttention(nn.Module):
 
     def forward(self, states: torch.Tensor, place: TrainingPlace | None) -> torch.Tensor:
         """Attend. Layers are a dozen at most, so that the weights are small and no fused kernel is needed."""
-        split = self.query_key_value(states).unflatten(-1, (3, self.heads, -1))  # (..., layers, 3, heads, d / heads)
-        query, key, value = split.transpose(-4, -2).unbind(-3)  # each (..., heads, layers, d / heads)
-        scores = query @ key.mT / math.sqrt(query.shape[-1])
-        weights = self.dropout(scores.softmax(-1), place)
-        attended: torch.Tensor = self.output((weights @ value).transpose(-3, -2).flatten(-2))
+        weights, values = self.weights(states)
+        weights = self.dropout(weights, place)
+        attended: torch.Tensor = self.output((weights @ values).transpose(-3, -2).flatten(-2))
         return attended
+
+    def weights(self, states: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """How much each layer attends to each, (..., heads, layers, layers), and the values that are weighed so."""
+        split = self.query_key_value(states).unflatten(-1, (3, self.heads, -1))  # (..., layers, 3, heads, d / heads)
+        query, key, values = split.transpose(-4, -2).unbind(-3)  # each (..., heads, layers, d / heads)
+        scores = query @ key.mT / math.sqrt(query.shape[-1])
+        return scores.softmax(-1), values
 
 
 class Distiller(nn.Module):

@@ -19,10 +19,10 @@ import torch
 
 from corpusgen.errors import ConfigError
 from corpusgen.store.files import open_files
+from distiller.saved import CONFIG, IN_A_RUN
 from distiller.settings import TrainSettings
 from distiller.training import Training, Validation
 
-MODEL = "model"
 _SETTINGS, _LAST, _BEST = "settings.json", "checkpoints/last.pt", "checkpoints/best.pt"
 _MAY_CHANGE = {"output", "workers", "max_failures", "checkpoint_steps", "cache", "log_steps"}
 
@@ -78,7 +78,7 @@ class RunFolder:
     @property
     def trained(self) -> bool:
         """Whether the model is there."""
-        return self.files.exists(f"{MODEL}/config.json")
+        return self.files.exists(f"{IN_A_RUN}/{CONFIG}")
 
     def save(self, training: Training, history: History, best: bool) -> None:
         """Write the checkpoint to go on from; first, if this is the best so far, its weights."""

@@ -3,44 +3,162 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from corpusgen.errors import ConfigError, StoreError
+from corpusgen.models import describe_hub_model
+from corpusgen.store.files import open_files
 from distiller.model import WordModel
-from distiller.settings import TrainSettings
+from distiller.settings import BackboneSettings, TrainSettings
 
 FORMAT = 1
 WEIGHTS, CONFIG, CARD = "model.safetensors", "config.json", "README.md"
+IN_A_RUN = "model"
+"""The folder of the model in that of its run."""
 
 
-def save_model(
-    files: Any,
-    folder: str,
-    model: WordModel,
-    settings: TrainSettings,
-    layers: Sequence[int],
-    validation: Mapping[str, Any],
-) -> None:
-    """Write the model into a folder of `files`; its configuration last, since that is what makes it a model."""
-    from safetensors.torch import save
+@dataclass(frozen=True)
+class SavedModel:
+    """The files of a model."""
 
-    config = {
-        "format": FORMAT,
-        "backbone": settings.backbone.model_dump(mode="json", include={"model", "revision"}),
-        "layers": [layers[0], layers[-1]],
-        "dimension": model.meaning.expand.in_features,
-        "heads": settings.heads,
-        "dropout": settings.dropout,
-        "training": settings.model_dump(mode="json", exclude={"output", "backbone"}),
-        "validation": dict(validation),
-    }
-    files.write(f"{folder}/{WEIGHTS}", save({name: value.contiguous() for name, value in model.state_dict().items()}))
-    files.write(f"{folder}/{CARD}", _card(config).encode())
-    files.write(f"{folder}/{CONFIG}", json.dumps(config, indent=1).encode())
+    config: Mapping[str, Any]
+    weights: bytes
+    card: str
+
+    @classmethod
+    def of(
+        cls,
+        model: WordModel,
+        settings: TrainSettings,
+        layers: Sequence[int],
+        backbone: Mapping[str, Any],
+        validation: Mapping[str, Any],
+    ) -> SavedModel:
+        """A model that was trained; `backbone` says which frozen model it was trained on, by its content."""
+        from safetensors.torch import save
+
+        named = settings.backbone.model_dump(mode="json", include={"model", "revision"})
+        config = {
+            "format": FORMAT,
+            "backbone": {**named, **{name: backbone[name] for name in ("revision", "sha256") if backbone.get(name)}},
+            "layers": [layers[0], layers[-1]],
+            "dimension": model.meaning.expand.in_features,
+            "heads": settings.heads,
+            "dropout": settings.dropout,
+            "training": settings.model_dump(mode="json", exclude={"output", "backbone", "cache"}),
+            "validation": dict(validation),
+        }
+        weights = save({name: value.contiguous() for name, value in model.state_dict().items()})
+        return cls(config, weights, _card(config))
+
+    def word_model(self) -> WordModel:
+        """The two distillers."""
+        from safetensors.torch import load
+
+        model = WordModel(self.config["dimension"], self.config["heads"], self.config["dropout"])
+        try:
+            model.load_state_dict(load(self.weights))
+        except Exception as error:
+            raise StoreError(f"{WEIGHTS} is damaged or not of this {CONFIG}: {error}; fetch the model again") from error
+        return model
+
+    def backbone_settings(self, place: str | None, dtype: Any, batch_tokens: int | None) -> BackboneSettings:
+        """The frozen model and its layers; at `place`, if not where it was in training."""
+        first, last = self.config["layers"]
+        named = self.config["backbone"]
+        return BackboneSettings(
+            model=place or named["model"],
+            revision=None if place else named.get("revision"),
+            first_layer=first,
+            last_layer=last,
+            dtype=dtype,
+            batch_tokens=batch_tokens,
+        )
+
+    def check_backbone(self, settings: BackboneSettings) -> None:
+        """ConfigError if a folder holds another model than the one that this was trained on."""
+        path = os.path.expanduser(settings.model)
+        expected = self.config["backbone"].get("sha256")
+        if not expected:
+            return
+        if not os.path.isdir(path):
+            raise ConfigError(
+                f"the frozen model {settings.model} is not here: give its folder as `backbone` (--backbone in commands)"
+            )
+        if describe_hub_model(path, None)["sha256"] != expected:
+            raise ConfigError(
+                f"{settings.model} is not the frozen model that this one was trained on: its files have other content"
+            )
+
+
+def write_saved(path: str, saved: SavedModel) -> None:
+    """Write a model to a folder or S3; its configuration last, since that is what makes it a model."""
+    files = open_files(path)
+    files.write(WEIGHTS, saved.weights)
+    files.write(CARD, saved.card.encode())
+    files.write(CONFIG, json.dumps(saved.config, indent=1).encode())
+
+
+def load_saved(name: str, revision: str | None = None) -> SavedModel:
+    """Read a model: a folder, that of a run, S3, or a hub id."""
+    path = os.path.expanduser(name)
+    if "://" not in path and not os.path.isdir(path):
+        if path.startswith((os.sep, ".")) or path.count("/") != 1:
+            raise ConfigError(f"{name}: no such folder; give that of a model or of a run, s3://…, or a hub id")
+        path = _downloaded(name, revision)
+    root = open_files(path)
+    folder = next((folder for folder in ("", f"{IN_A_RUN}/") if root.exists(folder + CONFIG)), None)
+    if folder is None:
+        raise ConfigError(
+            f"{name} holds no word model ({CONFIG} is missing): give the folder of a model or of a finished run"
+        )
+    try:
+        config = json.loads(root.read(folder + CONFIG))
+    except ValueError:
+        raise StoreError(f"{name}: {CONFIG} is damaged; fetch the model again") from None
+    if not isinstance(config, dict) or "backbone" not in config or not isinstance(config.get("format"), int):
+        raise ConfigError(f"{name} holds another kind of model: `distiller train` makes word models")
+    if config["format"] > FORMAT:
+        raise ConfigError(f"{name} was saved by a newer version of wicdistil: update it to load this model")
+    try:
+        weights = root.read(folder + WEIGHTS)
+    except FileNotFoundError:
+        raise StoreError(f"{name}: {WEIGHTS} is missing; fetch the model again") from None
+    card = root.read(folder + CARD).decode() if root.exists(folder + CARD) else _card(config)
+    return SavedModel(config, weights, card)
+
+
+def push_saved(repository: str, saved: SavedModel, private: bool, token: str | None) -> str:
+    """Upload a model to the hub; its address."""
+    from huggingface_hub import CommitOperationAdd, HfApi
+
+    api = HfApi(token=token)
+    address = api.create_repo(repository, private=private, exist_ok=True)
+    contents = {WEIGHTS: saved.weights, CARD: saved.card.encode(), CONFIG: json.dumps(saved.config, indent=1).encode()}
+    operations = [CommitOperationAdd(name, data) for name, data in contents.items()]
+    api.create_commit(repository, operations, commit_message="Word model")
+    return str(address)
+
+
+def _downloaded(name: str, revision: str | None) -> str:
+    from huggingface_hub import snapshot_download
+
+    try:
+        return str(snapshot_download(name, revision=revision, allow_patterns=[WEIGHTS, CONFIG, CARD]))
+    except Exception as error:
+        raise ConfigError(
+            f"{name} is neither a folder here nor a model of the hub that this machine can reach: {error}"
+        ) from error
 
 
 def _card(config: Mapping[str, Any]) -> str:
-    validation, backbone, layers = config["validation"], config["backbone"]["model"], config["layers"]
+    validation, backbone, layers = config["validation"], config["backbone"], config["layers"]
+    of_the_hub = not backbone.get("sha256")  # a path says nothing elsewhere, and the hub refuses it as a base model
+    frozen = backbone["model"] if of_the_hub else os.path.basename(os.path.normpath(backbone["model"]))
+    base_model = f"base_model: {frozen}\n" if of_the_hub else ""
     rows = [
         ("loss", validation["loss"]),
         ("cosine of the meanings of original and positive", validation["cosine_positive"]),
@@ -52,10 +170,9 @@ def _card(config: Mapping[str, Any]) -> str:
     table = "\n".join(f"| {name} | {value:.4f} |" for name, value in rows)
     return f"""---
 library_name: wicdistil
-base_model: {backbone}
-tags: [word-meaning-in-context]
+{base_model}tags: [word-meaning-in-context]
 ---
-# Word meaning in context, distilled from {backbone}
+# Word meaning in context, distilled from {frozen}
 
 Two distillers over layers {layers[0]} to {layers[1]} of the frozen model: one for what a word means, one for what
 it has from its context. Trained by wicdistil on triples made without human labels, {negatives} negatives.

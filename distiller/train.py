@@ -20,8 +20,8 @@ from corpusgen.errors import ConfigError, CorpusgenError, StoreError
 from corpusgen.store import Store, TripleStore
 from distiller.features import features_content, features_identity, make_features
 from distiller.model import WordModel, check_heads
-from distiller.runs import MODEL, History, RunFolder, loss_curve, png, to_csv, unpacked
-from distiller.saved import save_model
+from distiller.runs import History, RunFolder, loss_curve, png, to_csv, unpacked
+from distiller.saved import IN_A_RUN, SavedModel, write_saved
 from distiller.settings import FeatureSettings, TrainSettings
 from distiller.training import training_split
 from distiller.watch import board
@@ -37,7 +37,7 @@ def train(settings: TrainSettings, address: str | None = None, say: Say = print)
     content = _checked(settings)
     run = RunFolder(settings.output)
     run.ensure_same(settings, {"made of": {name: content[name] for name in ("backbone", "layers", "triples")}})
-    folder = f"{run.url}/{MODEL}"
+    folder = f"{run.url}/{IN_A_RUN}"
     if run.trained:
         say(f"{folder}: trained already; remove it to train again")
         return folder
@@ -59,7 +59,7 @@ def train(settings: TrainSettings, address: str | None = None, say: Say = print)
     )
     model = WordModel(content["dimension"], settings.heads, settings.dropout)
     model.load_state_dict(run.best())
-    save_model(run.files, MODEL, model, settings, content["layers"], best)
+    write_saved(folder, SavedModel.of(model, settings, content["layers"], content["backbone"], best))
     say(f"model: {folder}")
     return folder
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from corpusgen.engine import Result, Stage, split_by_reason
 from corpusgen.schemas import SENTENCES
-from corpusgen.text.wikitext import HOLE
+from corpusgen.text.marks import HOLE
 from corpusgen.text.words import DIGIT, LETTER, character_kinds, starts_of
 
 _REPEATED = re.compile(r"(.)\1{3}")

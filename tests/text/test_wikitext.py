@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpusgen.text.wikitext import HOLE, is_disambiguation, is_redirect, paragraphs
+from corpusgen.text.marks import HOLE
+from corpusgen.text.wikitext import is_disambiguation, is_redirect, paragraphs
 
 DUMPS = Path(__file__).parents[2].parent / "shared" / "data" / "wikipedia" / "dumps"
 

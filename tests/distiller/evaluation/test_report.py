@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from distiller.evaluation.page import to_html
 from distiller.evaluation.report import (
     Comparison,
     Difference,
     Evaluation,
     comparison_table,
     table,
-    to_html,
     to_json,
     to_markdown,
 )

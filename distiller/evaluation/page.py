@@ -1,0 +1,117 @@
+"""An evaluation as a page that stands alone: tables, plots, what was left out, how to read it."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import timedelta
+
+from distiller.evaluation.plots import panel_caption, scores_chart, similarity_panels
+from distiller.evaluation.report import (
+    COMPARED,
+    PAIRED,
+    Evaluation,
+    Row,
+    compared_cells,
+    heads,
+    note,
+    reasons,
+    rows,
+    skipped_of,
+    with_skipped,
+)
+
+_READING = {
+    "baseline": "vectors of the frozen model as it is",
+    "meaning": "vectors distilled to hold what a word means, whatever it stands beside",
+    "context": "vectors distilled to hold the rest: they should say little of what a word means",
+    "static": "one vector a word, the same in every text",
+    "accuracy": "share of right answers; pairs count as of one meaning from a threshold on that other pairs gave",
+    "Spearman": "whether similarities rise in the order of people's ratings: 100 is the same order, 0 none in common",
+    "Pearson": "whether similarities rise in proportion to people's ratings: 100 is a straight line, 0 no relation",
+}
+STYLESHEET = """
+:root { --text: #1d2126; --muted: #5c6470; --line: #d9dde3; --ground: #fff; --raised: #f5f6f8;
+  color-scheme: light dark }
+@media (prefers-color-scheme: dark) {
+  :root { --text: #e4e7eb; --muted: #a2aab5; --line: #363c45; --ground: #14171b; --raised: #1d2127 }
+}
+body { margin: 0 auto; max-width: 64rem; padding: 2.5rem 1.25rem 4rem; color: var(--text); background: var(--ground);
+  font: 1rem/1.55 system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif }
+h1 { margin: 0; font-size: 1.9rem; line-height: 1.2; letter-spacing: -0.015em; overflow-wrap: anywhere }
+h2 { margin: 3rem 0 .75rem; font-size: 1.25rem } h3 { margin: 1.75rem 0 0; font-size: 1rem }
+p, dd { max-width: 46rem } header p, .note { color: var(--muted) } .note { margin: .5rem 0 .75rem; font-size: .875rem }
+.scroll { overflow-x: auto } .scroll:focus-visible { outline: 2px solid var(--muted) }
+table { width: 100%; border-collapse: collapse; font-size: .9375rem; font-variant-numeric: tabular-nums }
+th, td { padding: .45rem .9rem .45rem 0; text-align: left; white-space: nowrap } th { font-weight: 600 }
+th:nth-child(n + 3), td:nth-child(n + 3) { padding-right: 0; padding-left: .9rem; text-align: right }
+thead th { border-bottom: 2px solid var(--line); font-size: .8125rem; color: var(--muted) }
+tbody tr.task > * { border-top: 1px solid var(--line) } tbody tr:first-child > * { border-top: 0 }
+tr.paper > *, tr.part > * { padding-top: 0; font-size: .8125rem; font-weight: 400; color: var(--muted) }
+tr.paper th, tr.part th { padding-left: 1rem }
+figure { margin: 0 } .chart svg { min-width: 42rem }
+.panels { display: grid; gap: 1.25rem; grid-template-columns: repeat(auto-fill, minmax(min(18rem, 100%), 1fr)) }
+svg { display: block; width: 100%; height: auto }
+svg text { fill: currentColor !important; font-family: inherit !important }
+svg [style*="stroke: #808080"] { stroke: var(--muted) !important }
+details { margin: .5rem 0; padding: .6rem 1rem; border-radius: .5rem; background: var(--raised) }
+summary { cursor: pointer; font-weight: 600 } dt { margin-top: .6rem; font-weight: 600 } dd { margin: 0 }
+"""
+
+
+def to_html(evaluation: Evaluation) -> str:
+    """One page that needs nothing else: no script, no font, no picture from anywhere."""
+    title, duration = html.escape(evaluation.title), timedelta(seconds=round(evaluation.seconds))
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{title}</title>\n<style>{STYLESHEET}</style>\n</head>\n<body>\n"
+        f"<header><h1>{title}</h1>\n<p>evaluated in {duration} h</p></header>\n<main>\n"
+        + "\n".join(_sections(evaluation))
+        + "\n</main>\n</body>\n</html>\n"
+    )
+
+
+def _sections(evaluation: Evaluation) -> Iterator[str]:
+    columns = heads(evaluation)
+    yield "<h2>Scores</h2>" + _html_table("Scores", columns, rows(evaluation))
+    yield f'<p class="note">{note(evaluation)}</p>'
+    if any(result.parts for result in evaluation.results):
+        whole = _html_table("Scores with parts", columns, rows(evaluation, verbose=True))
+        yield f"<details><summary>Scores of the parts</summary>{whole}</details>"
+    if evaluation.kinds:
+        chart = scores_chart(evaluation.results)
+        yield f'<h2>Side by side</h2><figure class="scroll chart" tabindex="0">{chart}</figure>'
+    if compared := evaluation.compared:
+        cells = [Row("task", cells) for cells in compared_cells(compared)]
+        yield f"<h2>Compared with {html.escape(compared.other)}</h2>" + _html_table("Differences", COMPARED, cells)
+        yield f'<p class="note">{PAIRED}</p>'
+    drawn = [(result, panels) for result in evaluation.results if (panels := similarity_panels(result))]
+    if drawn:
+        yield '<h2>What is predicted</h2><p class="note">Beside what people say. Each picture has its own scale.</p>'
+    for result, panels in drawn:
+        figures = "".join(f"<figure>{panel}</figure>" for panel in panels)
+        yield f'<h3>{html.escape(result.task)}</h3><p class="note">{panel_caption(result)}</p>'
+        yield f'<div class="panels">{figures}</div>'
+    if skipped := with_skipped(evaluation):
+        yield "<h2>Skipped items</h2>"
+    for result in skipped:
+        items = "".join(f"<li>{html.escape(f'{left.item}: {left.reason}')}</li>" for left in skipped_of(result))
+        summary = html.escape(f"{result.task}: {reasons(result)}")
+        yield f"<details><summary>{summary}</summary><ul>{items}</ul></details>"
+    terms = [*evaluation.kinds, *dict.fromkeys(result.metric for result in evaluation.results)]
+    yield "<h2>How to read this</h2><dl>"
+    yield from (f"<dt>{term}</dt><dd>{html.escape(_READING[term])}</dd>" for term in terms if term in _READING)
+    yield "</dl>"
+
+
+def _html_table(name: str, heads: Sequence[str], rows: Iterable[Row]) -> str:
+    lines = [f'<div class="scroll" role="region" aria-label="{name}" tabindex="0"><table>\n<thead><tr>']
+    lines += [f'<th scope="col">{html.escape(head)}</th>' for head in heads]
+    lines += ["</tr></thead>\n<tbody>"]
+    for row in rows:
+        cells = [html.escape(cell) for cell in row.cells]
+        cells = [f"<strong>{cell}</strong>" if place == row.best else cell for place, cell in enumerate(cells)]
+        first, rest = cells[0], "".join(f"<td>{cell}</td>" for cell in cells[1:])
+        lines.append(f'<tr class="{row.role}"><th scope="row">{first}</th>{rest}</tr>\n')
+    return "".join(lines) + "</tbody></table></div>"

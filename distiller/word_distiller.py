@@ -1,0 +1,309 @@
+"""The library people call: vectors of words in context."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from corpusgen.errors import ConfigError
+from distiller.backbone import Backbone
+from distiller.errors import EmptyTextError
+from distiller.items import (
+    Span,
+    Vectors,
+    check_span,
+    check_text,
+    find_word,
+    finished,
+    item_error,
+    items_of,
+    means,
+    normalized,
+    shaped,
+    with_progress,
+)
+from distiller.model import Distilled, WordModel, own_vectors
+from distiller.saved import SavedModel, load_saved, push_saved, write_saved
+from distiller.settings import BackboneSettings
+
+Output = Literal["meaning", "context", "baseline", "both"]
+
+_TEXTS_AT_ONCE = 2048  # sorted by length together; also what a stream holds in memory
+_SENTENCES_AT_ONCE = 256  # of these the states of every piece are kept for a moment
+_WORDS_AT_ONCE = 512  # through the distillers, whose inner states are many times larger than what they are given
+
+
+class WordDistiller:
+    """Meaning and context vectors of words where they stand, from a frozen encoder and its two distillers.
+
+    >>> model = WordDistiller.from_pretrained("runs/mine")                        # doctest: +SKIP
+    >>> model.encode("The bank raised its rates.", (4, 8)).shape                  # doctest: +SKIP
+    (1024,)
+
+    Encoding is thread-safe. The same texts give the same vectors whatever stands beside them, but for the last digits.
+    """
+
+    def __init__(self, backbone: Backbone, model: WordModel | None, saved: SavedModel | None = None) -> None:
+        if model is not None and model.meaning.expand.in_features != backbone.dimension:
+            raise ConfigError(
+                f"{backbone.settings.model} has {backbone.dimension} dimensions, but the distillers are for "
+                f"{model.meaning.expand.in_features}: it is not the frozen model that they were trained on"
+            )
+        self.backbone = backbone
+        self._model = None if model is None else model.to(backbone.device).eval().requires_grad_(False)
+        self._saved = saved
+
+    # ------------------------------------------------------------- made and kept
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        name: str,
+        *,
+        backbone: str | None = None,
+        revision: str | None = None,
+        device: str = "auto",
+        dtype: Literal["auto", "float32", "float16", "bfloat16"] = "auto",
+        batch_tokens: int | None = None,
+        threads: int | None = None,
+    ) -> WordDistiller:
+        """Load a trained model: the folder of a model or of a run, `s3://bucket/prefix`, or a hub id.
+
+        `backbone` is where its frozen model lies, if not where it lay in training; `revision` is of a hub id.
+        `device` "auto" is a GPU if there is one, `dtype` "auto" float16 there and float32 on a CPU.
+        """
+        saved = load_saved(name, revision)
+        settings = saved.backbone_settings(backbone, dtype, batch_tokens)
+        saved.check_backbone(settings)
+        return cls(Backbone(settings, device, threads), saved.word_model(), saved)
+
+    @classmethod
+    def baseline(
+        cls,
+        backbone: str,
+        *,
+        revision: str | None = None,
+        first_layer: int | None = None,
+        last_layer: int | None = None,
+        device: str = "auto",
+        dtype: Literal["auto", "float32", "float16", "bfloat16"] = "auto",
+        batch_tokens: int | None = None,
+        threads: int | None = None,
+    ) -> WordDistiller:
+        """The frozen model's own vectors through the same interface: the mean of its layers, by default the top half.
+
+        They are its "meaning"; it has no context vectors.
+        """
+        settings = BackboneSettings(
+            model=backbone,
+            revision=revision,
+            first_layer=first_layer,
+            last_layer=last_layer,
+            dtype=dtype,
+            batch_tokens=batch_tokens,
+        )
+        return cls(Backbone(settings, device, threads), None)
+
+    def save_pretrained(self, path: str) -> None:
+        """Write the model into a folder or `s3://bucket/prefix`; the frozen model is named in it, not copied."""
+        write_saved(path, self._trained)
+
+    def push_to_hub(self, repository: str, *, private: bool = False, token: str | None = None) -> str:
+        """Upload the model to the hub, as `owner/name`; its address."""
+        return push_saved(repository, self._trained, private, token)
+
+    @property
+    def _trained(self) -> SavedModel:
+        if self._saved is None:
+            raise ValueError("a baseline has nothing to save: it is the frozen model as it is")
+        return self._saved
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """What is known of the model: backbone, layers, training, validation; empty for a baseline."""
+        return {} if self._saved is None else dict(self._saved.config)
+
+    @property
+    def model(self) -> WordModel | None:
+        """The two distillers; a baseline has none."""
+        return self._model
+
+    @property
+    def dimension(self) -> int:
+        """Of a vector."""
+        return self.backbone.dimension
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The kinds of vectors it gives."""
+        return ("baseline",) if self._model is None else ("meaning", "context", "baseline")
+
+    # --------------------------------------------------------------------- words
+
+    def encode(
+        self,
+        texts: str | Sequence[str],
+        spans: Any,
+        *,
+        output: Output = "meaning",
+        batch_size: int | None = None,
+        normalize: bool = False,
+        convert_to: Literal["numpy", "torch"] = "numpy",
+        show_progress: bool = False,
+    ) -> Any:
+        """The vectors of words, each given by the characters it takes in its text: (start, end).
+
+        One text and one span give a vector (d,), texts with a span each (n, d); where a text has a list of spans,
+        its vectors are (spans, d), in a list if there are several texts. With `output="both"` it is a pair of meaning
+        and context. Items are sorted by length and cut into batches that suit the device, of `batch_size` texts at
+        most. What cannot be encoded raises an `ItemError` that says which item and why.
+        """
+        items, counts = items_of(texts, spans)
+        kinds = self._kinds(output)
+        parts = self._words(with_progress(items, show_progress), kinds, batch_size)
+        vectors = [finished(part, normalize, convert_to) for part in self._collected(parts, kinds)]
+        return _answer([shaped(part, counts, isinstance(texts, str)) for part in vectors])
+
+    def encode_stream(
+        self,
+        items: Iterable[tuple[str, Span]],
+        *,
+        output: Output = "meaning",
+        batch_size: int | None = None,
+        normalize: bool = False,
+    ) -> Iterator[Any]:
+        """The same for pairs of text and span without end, one after the other: memory does not grow with them."""
+        for parts in self._words(items, self._kinds(output), batch_size):
+            for vectors in zip(*(finished(part, normalize, "numpy") for part in parts), strict=True):
+                yield _answer(list(vectors))
+
+    def encode_words(self, words: str | Sequence[str], texts: str | Sequence[str], **options: Any) -> Any:
+        """The vector of a word in a text, by the word itself: it must be there exactly once, in any case."""
+        if isinstance(words, str) != isinstance(texts, str):
+            raise ValueError("words and texts must both be one or both be many")
+        if isinstance(words, str):
+            return self.encode(texts, find_word(str(texts), words), **options)
+        if len(words) != len(texts):
+            raise ValueError(f"{len(texts)} texts, but {len(words)} words")
+        spans = [find_word(text, word, index) for index, (text, word) in enumerate(zip(texts, words, strict=True))]
+        return self.encode(texts, spans, **options)
+
+    # ----------------------------------------------------------------- sentences
+
+    def encode_sentences(
+        self,
+        texts: str | Sequence[str],
+        *,
+        output: Output = "meaning",
+        normalize: bool = False,
+        convert_to: Literal["numpy", "torch"] = "numpy",
+        show_progress: bool = False,
+    ) -> Any:
+        """The vectors of whole texts: means of the vectors of all their word pieces."""
+        many = [texts] if isinstance(texts, str) else list(texts)
+        kinds = self._kinds(output)
+        parts = self._sentences(with_progress(many, show_progress), kinds)
+        vectors = [finished(part, normalize, convert_to) for part in self._collected(parts, kinds)]
+        return _answer([shaped(part, None, isinstance(texts, str)) for part in vectors])
+
+    # ---------------------------------------------------------------- comparison
+
+    @staticmethod
+    def similarity(a: npt.ArrayLike | torch.Tensor, b: npt.ArrayLike | torch.Tensor) -> Vectors:
+        """The cosines of all rows of `a` with all rows of `b`: (n, m); of single vectors (1, 1)."""
+        first, second = (normalized(np.atleast_2d(np.asarray(vectors, np.float32))) for vectors in (a, b))
+        cosines: Vectors = first @ second.T
+        return cosines
+
+    @classmethod
+    def nearest(
+        cls, query: npt.ArrayLike | torch.Tensor, candidates: npt.ArrayLike | torch.Tensor, k: int = 10
+    ) -> tuple[npt.NDArray[np.int64], Vectors]:
+        """Of each query the `k` most similar candidates, the best first: their rows (n, k) and cosines (n, k).
+
+        Those of the same cosine come in the order of their rows.
+        """
+        cosines = cls.similarity(query, candidates)
+        k = min(k, cosines.shape[1])
+        best = np.argpartition(-cosines, k - 1, axis=1)[:, :k] if k else np.zeros((len(cosines), 0), np.int64)
+        best.sort(axis=1)
+        values = np.take_along_axis(cosines, best, 1)
+        order = np.argsort(-values, axis=1, kind="stable")
+        return np.take_along_axis(best, order, 1), np.take_along_axis(values, order, 1)
+
+    # ---------------------------------------------------------------- underneath
+
+    def distil(self, states: npt.NDArray[np.float32], kinds: Sequence[str]) -> tuple[Vectors, ...]:
+        """Layer states (n, layers, d) as vectors (n, d) of some kinds; see `outputs`."""
+        with torch.inference_mode():
+            parts = [
+                [self._of_kind(layers.to(self.backbone.device), kind).float().cpu().numpy() for kind in kinds]
+                for layers in torch.split(torch.from_numpy(states), _WORDS_AT_ONCE)
+            ]
+        return tuple(map(np.concatenate, zip(*parts, strict=True)))
+
+    def _of_kind(self, layers: torch.Tensor, kind: str) -> torch.Tensor:
+        if self._model is None or kind == "baseline":
+            return own_vectors(layers)
+        distiller = self._model.meaning if kind == "meaning" else self._model.context
+        vectors: torch.Tensor = distiller(layers, None)
+        return vectors
+
+    def _words(
+        self, items: Iterable[tuple[str, Span]], kinds: Sequence[str], batch_size: int | None
+    ) -> Iterator[tuple[Vectors, ...]]:
+        if batch_size is not None and batch_size < 1:
+            raise ValueError(f"batch_size must be at least 1, not {batch_size}")
+        remaining, done = iter(items), 0
+        while some := list(islice(remaining, _TEXTS_AT_ONCE)):
+            texts, spans = [text for text, _ in some], [span for _, span in some]
+            for index, (text, span) in enumerate(some, done):
+                check_text(index, text)
+                check_span(index, span)
+            states, reasons = self.backbone.states(texts, spans, batch_size)
+            for number, reason in enumerate(reasons):
+                if reason is not None:
+                    raise item_error(done + number, texts[number], spans[number], reason)
+            yield self.distil(states, kinds)
+            done += len(some)
+
+    def _sentences(self, texts: Iterable[str], kinds: Sequence[str]) -> Iterator[tuple[Vectors, ...]]:
+        remaining, done = iter(texts), 0
+        while some := list(islice(remaining, _SENTENCES_AT_ONCE)):
+            for index, text in enumerate(some, done):
+                check_text(index, text)
+            of_texts = list(self.backbone.piece_states(some))
+            counts = np.array([len(states) for states in of_texts])
+            if not counts.all():
+                raise EmptyTextError(done + int(np.flatnonzero(counts == 0)[0]), "the text is empty")
+            starts = np.cumsum(counts) - counts
+            pieces = self.distil(np.concatenate(of_texts), kinds)
+            yield tuple(means(part, starts, counts) for part in pieces)
+            done += len(some)
+
+    def sentence_vectors(self, texts: Sequence[str]) -> dict[str, Vectors]:
+        """All kinds of vectors of whole texts, from one run of the frozen model."""
+        made = self._collected(self._sentences(texts, self.outputs), self.outputs)
+        return dict(zip(self.outputs, made, strict=True))
+
+    def _kinds(self, output: Output) -> tuple[str, ...]:
+        if output not in ("meaning", "context", "baseline", "both"):
+            raise ValueError(f"output {output!r} is none of meaning, context, baseline, both")
+        if self._model is None and output in ("context", "both"):
+            raise ValueError(f"output {output!r}: a baseline has no context vectors")
+        return ("meaning", "context") if output == "both" else (output,)
+
+    def _collected(self, parts: Iterable[tuple[Vectors, ...]], kinds: Sequence[str]) -> list[Vectors]:
+        collected = list(zip(*parts, strict=True))
+        nothing = np.zeros((0, self.dimension), np.float32)
+        return [np.concatenate(part) for part in collected] or [nothing] * len(kinds)
+
+
+def _answer(kinds: list[Any]) -> Any:
+    """Vectors, or a pair of meaning and context."""
+    return kinds[0] if len(kinds) == 1 else Distilled(*kinds)
