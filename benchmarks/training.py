@@ -132,12 +132,17 @@ def rate_with(workers: int, folder: str, arguments: argparse.Namespace) -> float
     return rate
 
 
-def measured_workers(folder: str, arguments: argparse.Namespace) -> tuple[float, float, float]:
-    """Triples a second of one worker, of two, and of two trainings apart: what the machine itself permits."""
-    one, two = rate_with(1, folder, arguments), rate_with(2, folder, arguments)
+def measured_workers(folder: str, arguments: argparse.Namespace) -> tuple[float, float, float, float]:
+    """Triples a second of one worker; of two that share its batch; of two with such a batch each; of two apart.
+
+    Two trainings apart show what the machine itself permits.
+    """
+    one, shared = rate_with(1, folder, arguments), rate_with(2, folder, arguments)
+    doubled = argparse.Namespace(**{**vars(arguments), "batch_size": 2 * arguments.batch_size})
+    full = rate_with(2, folder, doubled)
     with ThreadPoolExecutor(2) as pool:
         apart = sum(pool.map(lambda _: rate_with(1, folder, arguments), range(2)))
-    return one, two, apart
+    return one, shared, full, apart
 
 
 def main() -> None:
@@ -165,10 +170,10 @@ def main() -> None:
             result["online"] = online_ratio(arguments)
         rounds = [measured_workers(folder, arguments) for _ in range(arguments.rounds)]
         result["workers"] = {
-            "triples/s of one": statistics.median(one for one, _, _ in rounds),
-            "triples/s of two": statistics.median(two for _, two, _ in rounds),
-            "two against one": statistics.median(two / one for one, two, _ in rounds),
-            "two that do not talk against one": statistics.median(apart / one for one, _, apart in rounds),
+            "triples/s of one": statistics.median(one for one, *_ in rounds),
+            "two with half its batch each against it": statistics.median(two / one for one, two, _, _ in rounds),
+            "two with its batch each against it": statistics.median(two / one for one, _, two, _ in rounds),
+            "two that do not talk against it": statistics.median(two / one for one, _, _, two in rounds),
         }
     print(json.dumps(result, indent=2))
 

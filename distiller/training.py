@@ -65,10 +65,10 @@ class Training:
         self._dtype = torch.float16 if self._device.type == "cuda" else torch.float32
         self._mixed = _mixes_precision(settings.precision, self._device)
         self.model = WordModel(features.dimension, settings.heads, settings.dropout, settings.seed).to(self._device)
-        self._model = DistributedDataParallel(self.model) if workers > 1 else self.model
+        self._model = DistributedDataParallel(self.model, gradient_as_bucket_view=True) if workers > 1 else self.model
         self._terms = terms_of(negatives=settings.negatives, crosslingual=settings.crosslingual)
         self._optimizer = torch.optim.AdamW(
-            self.model.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay
+            self.model.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay, fused=True
         )
         self.progress = Progress()
 
