@@ -46,13 +46,13 @@ class ModelEncoder:
 
     def sentences(self, texts: Sequence[str]) -> tuple[dict[str, Vectors], list[str | None]]:
         """By kind, the vectors of whole texts; and why a text has none."""
-        try:
-            return self._model.sentence_vectors(texts), [None] * len(texts)
-        except EmptyTextError:
-            pass
-        empty = [not text.strip() for text in texts]
-        filled = ["." if is_empty else text for text, is_empty in zip(texts, empty, strict=True)]
-        return self._model.sentence_vectors(filled), ["the text is empty" if is_empty else None for is_empty in empty]
+        missing = [None if text.strip() else "the text is empty" for text in texts]
+        filled = [text if reason is None else "." for text, reason in zip(texts, missing, strict=True)]
+        while True:
+            try:
+                return self._model.sentence_vectors(filled), missing
+            except EmptyTextError as error:  # characters that the model has no pieces for
+                filled[error.index], missing[error.index] = ".", error.reason
 
 
 class VectorFile:
