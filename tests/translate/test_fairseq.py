@@ -220,4 +220,4 @@ def test_a_model_trained_by_fairseq_translates_the_same_after_conversion(tmp_pat
     )
     for layer in hub.models[0].encoder.layers:
         layer.can_use_fastpath = False
-    assert hub.translate(texts, beam=5, unkpen=float("inf")) == original
+    assert hub.translate(texts, beam=5, unkpen=float("inf"), max_len_b=100) == original
