@@ -12,6 +12,7 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +21,7 @@ from typing import IO
 from corpusgen.errors import StageError
 
 _COMPLETE = "complete.json"
+_NAME = re.compile("[0-9a-f]{16}")
 _in_use: dict[Path, IO[str]] = {}  # locks, held as long as the process lives
 
 
@@ -83,9 +85,13 @@ def _is_whole(copy: Path, fingerprint: str) -> bool:
 
 
 def _remove_unused(wanted: Path) -> None:
-    """Remove the copies that nobody makes or uses. Their locks stay: two workers must never hold different ones."""
-    for other in wanted.parent.iterdir():
-        if other == wanted or not other.is_dir():
+    """Remove the copies that nobody makes or uses, and nothing else: the folder may be one that the user named.
+
+    A copy is known by its locks. They stay: two workers must never hold different ones.
+    """
+    for used_lock in wanted.parent.glob("*.used"):
+        other = used_lock.with_suffix("")
+        if other == wanted or not _NAME.fullmatch(other.name) or not other.with_suffix(".lock").exists():
             continue
         with open(other.with_suffix(".lock"), "w") as making, open(other.with_suffix(".used"), "w") as used:
             try:

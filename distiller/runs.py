@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from corpusgen.errors import ConfigError
+from corpusgen.errors import ConfigError, StoreError
 from corpusgen.store.files import open_files
 from distiller.saved import CONFIG, IN_A_RUN
 from distiller.settings import TrainSettings
@@ -48,10 +48,9 @@ class History:
         if validation:
             self.validations.append(asdict(validation))
 
-    @property
-    def best(self) -> dict[str, Any]:
-        """The validation with the lowest loss."""
-        return min(self.validations, key=lambda validation: float(validation["loss"]))
+    def validation_of(self, step: int) -> dict[str, Any]:
+        """What held-out triples said after a step."""
+        return next(validation for validation in self.validations if validation["step"] == step)
 
 
 class RunFolder:
@@ -66,7 +65,10 @@ class RunFolder:
         content = {**settings.model_dump(mode="json", exclude=_MAY_CHANGE), **data}
         if self.files.create(_SETTINGS, json.dumps(content, indent=1).encode()):
             return
-        stored = json.loads(self.files.read(_SETTINGS))
+        try:
+            stored = json.loads(self.files.read(_SETTINGS))
+        except ValueError:
+            raise StoreError(f"{self.url}/{_SETTINGS} is damaged: give another output, or mend it by hand") from None
         different = sorted(name for name in {*stored, *content} if stored.get(name) != content.get(name))
         if different:
             raise ConfigError(
@@ -93,10 +95,10 @@ class RunFolder:
         """The checkpoint to go on from, as it was written."""
         return self.files.read(_LAST) if self.files.exists(_LAST) else None
 
-    def best(self) -> dict[str, torch.Tensor]:
-        """The weights of the best checkpoint."""
-        weights: dict[str, torch.Tensor] = unpacked(self.files.read(_BEST))["model"]
-        return weights
+    def best(self) -> tuple[int, dict[str, torch.Tensor]]:
+        """The step of the best checkpoint and its weights."""
+        best = unpacked(self.files.read(_BEST))
+        return best["step"], best["model"]
 
 
 def _packed(state: Mapping[str, Any]) -> bytes:
@@ -157,7 +159,7 @@ def to_csv(rows: Iterable[Mapping[str, Any]]) -> bytes:
     return text.getvalue().encode()
 
 
-def loss_curve(history: History) -> bytes:
+def loss_curve(history: History, best: Mapping[str, Any]) -> bytes:
     """A picture of the losses."""
     from matplotlib.figure import Figure
 
@@ -165,7 +167,6 @@ def loss_curve(history: History) -> bytes:
     axes = figure.add_subplot(xlabel="step", ylabel="loss", yscale="log")
     for rows, label in ((history.steps, "training"), (history.validations, "held out")):
         axes.plot([row["step"] for row in rows], [row["loss"] for row in rows], label=label)
-    best = history.best
     axes.plot(best["step"], best["loss"], "o", color="black", markersize=4, label="best")
     axes.legend()
     return png(figure)

@@ -51,14 +51,15 @@ def train(settings: TrainSettings, address: str | None = None, say: Say = print)
     last = run.last()
     assert last is not None
     history = History(**unpacked(last)["history"])
-    run.files.write("loss.png", loss_curve(history))
-    best = history.best
+    step, weights = run.best()
+    best = history.validation_of(step)
+    run.files.write("loss.png", loss_curve(history, best))
     say(
         f"best of {len(history.validations)} validations, after step {best['step']:,}: loss {best['loss']:.4f}, "
         f"{best['ordered']:.1%} of held-out triples ordered"
     )
     model = WordModel(content["dimension"], settings.heads, settings.dropout)
-    model.load_state_dict(run.best())
+    model.load_state_dict(weights)
     write_saved(folder, SavedModel.of(model, settings, content["layers"], content["backbone"], best))
     say(f"model: {folder}")
     return folder

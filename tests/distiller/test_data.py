@@ -252,6 +252,17 @@ def test_copies_that_nobody_uses_make_way_for_a_new_one(tmp_path):
     assert np.array_equal(all_rows(MappedFeatures.open(tmp_path, "used", forbidden)), all_rows(used))
 
 
+def test_what_else_lies_in_the_folder_is_never_touched(tmp_path):
+    others = [tmp_path / name for name in ("thesis", "0123456789abcdef")]
+    for folder in others:
+        folder.mkdir()
+        (folder / "complete.json").write_text("{}")
+    (tmp_path / "thesis.lock").touch()
+    (tmp_path / "thesis.used").touch()
+    MappedFeatures.open(tmp_path, "abc", chunks)
+    assert all((folder / "complete.json").exists() for folder in others)
+
+
 def test_features_without_rows_are_refused(tmp_path):
     with pytest.raises(StageError, match="no rows"):
         MappedFeatures.open(tmp_path, "abc", lambda: [FeatureChunk([], STATES[:0])])

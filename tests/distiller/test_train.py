@@ -11,6 +11,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+import torch
 import yaml
 from safetensors.torch import load_file
 
@@ -88,6 +89,10 @@ def test_a_corpus_becomes_a_model_and_the_same_command_does_nothing_more(folder,
     model = WordModel(described["dimension"], described["heads"])
     model.load_state_dict(load_file(run / "model/model.safetensors"))
     assert described["layers"] == [2, 3]
+    # What the model says of itself is of the weights that it has.
+    best = torch.load(run / "checkpoints/best.pt", weights_only=True)
+    assert described["validation"]["step"] == best["step"]
+    assert all(torch.equal(value, best["model"][name]) for name, value in model.state_dict().items())
     assert "layers 2 to 3" in (run / "model/README.md").read_text()
     steps = losses(folder, "whole")
     assert list(steps[0])[:3] == ["step", "loss", "self_original"]
@@ -222,6 +227,11 @@ def test_a_run_does_not_go_on_with_other_triples(folder, tmp_path):
     message = refusal(folder, f"output={tmp_path}")
     assert "holds a run with other settings or data" in message
     assert "made of: {'triples': {'rows': 1}} there" in message
+
+
+def test_a_damaged_run_is_named(folder, tmp_path):
+    (tmp_path / "settings.json").write_text("{")
+    assert "settings.json is damaged" in refusal(folder, f"output={tmp_path}")
 
 
 def test_a_corpus_without_triples_is_named(folder, tmp_path):
