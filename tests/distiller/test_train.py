@@ -19,6 +19,7 @@ from corpusgen.config import BuildConfig, load_settings
 from corpusgen.engine import LocalExecutor
 from corpusgen.errors import CorpusgenError
 from corpusgen.passes import build
+from corpusgen.store.files import open_files
 from distiller.model import WordModel
 from distiller.settings import TrainSettings
 from distiller.train import train as run_training
@@ -176,6 +177,24 @@ def test_states_computed_online_teach_the_same_as_cached_ones(folder, whole):
     # Cached states are rounded to half precision.
     for mine, theirs in zip(losses(folder, "online"), losses(folder, "whole")[:few], strict=True):
         assert float(mine["loss"]) == pytest.approx(float(theirs["loss"]), rel=2e-3)
+
+
+@SLOW
+def test_a_run_may_lie_on_s3_and_goes_on_there(folder, whole, s3_root):
+    process = start(folder, "--set", f"output={s3_root}/run")
+    files = open_files(f"{s3_root}/run")
+    deadline = time.monotonic() + 200
+    while not files.exists("checkpoints/last.pt") and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.05)
+    doomed = processes_of(process)
+    for one in (process, *doomed):
+        one.kill()
+    process.communicate()
+    resumed = train(folder, f"output={s3_root}/run")
+    assert resumed.returncode == 0, resumed.stderr
+    assert files.read("steps.csv") == (folder / "runs/whole/steps.csv").read_bytes()
+    assert {"config.json", "model.safetensors"} <= {info.path.rpartition("/")[2] for info in files.list("model")}
+    assert len(list(files.list("tensorboard"))) >= 1
 
 
 @SLOW
