@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Iterable
 from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -81,6 +82,47 @@ def build(
 
 
 @app.command()
+def submit(
+    config: Config,
+    address: Annotated[str, typer.Option(help="The dashboard of a Ray cluster, for example http://127.0.0.1:8265.")],
+    train: Annotated[bool, typer.Option("--train", help="Train a model: CONFIG is one of `distiller train`.")] = False,
+    overrides: Overrides = None,
+    env: Annotated[
+        list[str] | None,
+        typer.Option("--env", help="Hand on this variable with the value that it has here.", metavar="NAME"),
+    ] = None,
+    no_wait: Annotated[bool, typer.Option("--no-wait", help="Do not follow the job to its end.")] = False,
+) -> None:
+    """Run a build on a Ray cluster, as a job: the current folder goes there, the log comes back.
+
+    Exits as the job does, with 0 only if it succeeded; Ctrl-C stops it, and submitting it again goes on with it.
+    Example: corpusgen submit configs/wikipedia_en.yaml --address http://127.0.0.1:8265 --set store=s3://bucket/corpus
+    """
+    from corpusgen.submit import submit as submit_job
+
+    code = submit_job(
+        config, address, train=train, overrides=overrides or [], env=env or [], wait=not no_wait, say=_print
+    )
+    raise typer.Exit(code)
+
+
+@app.command()
+def quickstart(
+    folder: Annotated[str, typer.Option(help="Where everything goes.")] = "quickstart",
+    targets: Annotated[
+        int | None, typer.Option(help="Words in context to begin with; fewer are faster.", min=50)
+    ] = None,
+) -> None:
+    """Try everything in minutes on this machine: corpus, training, evaluation. The same command resumes.
+
+    Example: corpusgen quickstart
+    """
+    from distiller.quickstart import quickstart as run_quickstart
+
+    run_quickstart(folder, _print, targets)
+
+
+@app.command()
 def status(
     root: Root,
     watch: Annotated[bool, typer.Option("--watch", help="Look again every few seconds until all is done.")] = False,
@@ -110,6 +152,29 @@ def status(
         if finished or not watch:
             return
         time.sleep(5)
+
+
+@app.command()
+def report(
+    root: Root,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The page to write.", metavar="FILE")] = Path(
+        "report.html"
+    ),
+    watch: Annotated[bool, typer.Option("--watch", help="Write it again every 15 s until all is done.")] = False,
+) -> None:
+    """A build as a page for a browser: what became of what, triples to look through, histograms, speeds.
+
+    It needs nothing from the network. Example: corpusgen report corpora/quickstart -o report.html
+    """
+    from corpusgen.report import watch_report, write_report
+
+    def tell(size: int) -> None:
+        _print(f"{output}: {size / 1e6:,.1f} MB")
+
+    if watch:
+        watch_report(root, output, tell)
+    else:
+        tell(write_report(root, output))
 
 
 @app.command()

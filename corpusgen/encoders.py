@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from corpusgen import embedded
 from corpusgen.errors import StageError
 
 _DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
@@ -62,6 +63,8 @@ def longest_input(tokenizer: Any, model: Any) -> int:
 
 def model_path(name: str, role: str) -> str:
     """A folder's path or a hub id; StageError for what can only be a path but leads nowhere."""
+    if name.startswith(embedded.PREFIX):
+        return embedded.model_folder(name)
     path = os.path.expanduser(name)
     if not os.path.isdir(path) and (path.startswith((os.sep, ".")) or path.count("/") > 1):
         raise StageError(f"{role} {name}: no such folder")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from corpusgen.store import CommittedTable, Store, TripleStore
@@ -26,40 +27,77 @@ class Funnel:
 
 PAPER = Funnel(1_000_000, None, 929_265, None, None, 242_643, 44_614)
 
+STEPS = (("targets", "targets"), ("with an aligned word", "aligned"), ("triples", "triples"))
+"""What the fields of a funnel are called, in the order in which one grows out of the other."""
+
+KINDS = (
+    ("wp is predicted", "enriched"),
+    ("wp ≠ wt", "different"),
+    (f"edit distance > {_FAR}", "far"),
+    ("distinct targets", "distinct_targets"),
+)
+"""And those that tell triples apart; one triple may be of several kinds."""
+
+
+class FunnelCount:
+    """A funnel counted batch by batch: of millions of rows only the distinct targets are kept."""
+
+    OF_TRIPLES = ("target", "positive_word", "positive_rule", "edit_distance")
+    OF_REJECTS = ("aligned_start",)
+
+    def __init__(self) -> None:
+        self._triples = self._enriched = self._different = self._far = 0
+        self._failed = self._failed_aligned = 0
+        self._targets: set[str] = set()
+
+    def add_triples(self, batch: pa.RecordBatch) -> None:
+        """Count triples; the batch has at least the columns `OF_TRIPLES`."""
+        different = pc.not_equal(pc.utf8_lower(batch["target"]), pc.utf8_lower(batch["positive_word"]))
+        self._triples += batch.num_rows
+        self._enriched += _number_of_true(pc.not_equal(batch["positive_rule"], "aligned"))
+        self._different += _number_of_true(different)
+        self._far += _number_of_true(pc.greater(batch["edit_distance"], _FAR))
+        self._targets.update(batch["target"].unique().to_pylist())
+
+    def add_rejects(self, batch: pa.RecordBatch) -> None:
+        """Count targets that became no triple; the batch has at least the columns `OF_REJECTS`."""
+        self._failed += batch.num_rows
+        self._failed_aligned += batch.num_rows - batch["aligned_start"].null_count
+
+    def result(self) -> Funnel:
+        """Of everything that was added."""
+        return Funnel(
+            targets=self._triples + self._failed,
+            aligned=self._triples + self._failed_aligned,
+            triples=self._triples,
+            enriched=self._enriched,
+            different=self._different,
+            far=self._far,
+            distinct_targets=len(self._targets),
+        )
+
 
 def funnel(store: Store) -> Funnel:
     """Of what was committed."""
-    triples = TripleStore(store)
-    table = triples.to_table(["target", "positive_word", "positive_rule", "edit_distance"])
-    failed = CommittedTable(store, "generate", "rejects").to_table(["aligned_start"])
-    different = pc.not_equal(pc.utf8_lower(table["target"]), pc.utf8_lower(table["positive_word"]))
-    return Funnel(
-        targets=table.num_rows + failed.num_rows,
-        aligned=table.num_rows + failed.num_rows - failed["aligned_start"].null_count,
-        triples=table.num_rows,
-        enriched=pc.sum(pc.not_equal(table["positive_rule"], "aligned")).as_py() or 0,
-        different=pc.sum(different).as_py() or 0,
-        far=pc.sum(pc.greater(table["edit_distance"], _FAR)).as_py() or 0,
-        distinct_targets=len(table["target"].unique()),
-    )
+    count = FunnelCount()
+    for batch in TripleStore(store).batches(FunnelCount.OF_TRIPLES):
+        count.add_triples(batch)
+    for batch in CommittedTable(store, "generate", "rejects").batches(FunnelCount.OF_REJECTS):
+        count.add_rejects(batch)
+    return count.result()
 
 
 def lines(ours: Funnel, paper: Funnel = PAPER) -> list[str]:
     """A table for the terminal."""
-    rows = [
-        ("targets", "targets"),
-        ("with an aligned word", "aligned"),
-        ("triples", "triples"),
-        ("  wp is predicted", "enriched"),
-        ("  wp ≠ wt", "different"),
-        (f"  edit distance > {_FAR}", "far"),
-        ("  distinct targets", "distinct_targets"),
-    ]
     found = [f"{'funnel':24}{'here':>12}{'':>8}{'paper':>12}"]
-    for label, name in rows:
+    for label, name in (*STEPS, *((f"  {label}", name) for label, name in KINDS)):
         columns = [_number(getattr(side, name), side.targets) for side in (ours, paper)]
         found.append(f"{label:24}" + "".join(columns))
     return found
+
+
+def _number_of_true(values: pa.Array) -> int:
+    return pc.sum(values).as_py() or 0
 
 
 def _number(value: int | None, of: int) -> str:

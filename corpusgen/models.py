@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from corpusgen import embedded
 from corpusgen.config import BuildConfig
 from corpusgen.translate.settings import TranslatorSettings
 
@@ -40,7 +41,9 @@ def describe(path: str) -> dict[str, Any]:
 
 
 def describe_hub_model(model: str, revision: str | None) -> dict[str, Any]:
-    """A folder, or a hub id with the commit that it stands for now."""
+    """A folder or an embedded model, or a hub id with the commit that it stands for now."""
+    if model.startswith(embedded.PREFIX):
+        return {"id": model, "sha256": embedded.content_hash(model)}
     if os.path.exists(model):
         return describe(model)
     return {"id": model, "revision": _commit_on_hub(model, revision) or revision}

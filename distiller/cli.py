@@ -171,6 +171,7 @@ def evaluate(
     json_file: Annotated[str | None, typer.Option("--json", help="Write the scores to this file.")] = None,
     markdown_file: Annotated[str | None, typer.Option("--markdown", help="Write a table for a model card.")] = None,
     report_file: Annotated[str | None, typer.Option("--report", help="Write a page with plots.")] = None,
+    card: Annotated[bool, typer.Option("--card", help="Put the table into the model's card.")] = False,
     backbone: Backbone = None,
     device: Device = "auto",
 ) -> None:
@@ -183,6 +184,8 @@ def evaluate(
 
     if [model, baseline, static].count(None) != 2:
         raise ConfigError("give one of MODEL, --baseline and --static")
+    if card and not model:
+        raise ConfigError("--card: only a trained model has a card")
     chosen = tasks.split(",") if tasks else None
     evaluation = _evaluation(model, baseline, static, compare, data, chosen, backbone, device)
     from rich.console import Console
@@ -195,6 +198,10 @@ def evaluate(
         if path:
             Path(path).write_text(written(evaluation), encoding="utf-8")
             typer.echo(path)
+    if card and model:
+        from distiller.saved import put_in_card
+
+        put_in_card(model, to_markdown(evaluation))
 
 
 def _json(evaluation: Evaluation) -> str:

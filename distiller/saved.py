@@ -8,14 +8,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from corpusgen import embedded
 from corpusgen.errors import ConfigError, StoreError
 from corpusgen.models import describe_hub_model
-from corpusgen.store.files import open_files
+from corpusgen.store.files import Files, open_files
 from distiller.model import WordModel
 from distiller.settings import BackboneSettings, TrainSettings
 
 FORMAT = 1
 WEIGHTS, CONFIG, CARD = "model.safetensors", "config.json", "README.md"
+_EVALUATION = "## Evaluation"
 IN_A_RUN = "model"
 """The folder of the model in that of its run."""
 
@@ -84,7 +86,7 @@ class SavedModel:
         expected = self.config["backbone"].get("sha256")
         if not expected:
             return
-        if not os.path.isdir(path):
+        if not path.startswith(embedded.PREFIX) and not os.path.isdir(path):
             raise ConfigError(
                 f"the frozen model {settings.model} is not here: give its folder as `backbone` (--backbone in commands)"
             )
@@ -105,16 +107,11 @@ def write_saved(path: str, saved: SavedModel) -> None:
 def load_saved(name: str, revision: str | None = None) -> SavedModel:
     """Read a model: a folder, that of a run, S3, or a hub id."""
     path = os.path.expanduser(name)
-    if "://" not in path and not os.path.isdir(path):
+    if not _is_place(path):
         if path.startswith((os.sep, ".")) or path.count("/") != 1:
             raise ConfigError(f"{name}: no such folder; give that of a model or of a run, s3://…, or a hub id")
         path = _downloaded(name, revision)
-    root = open_files(path)
-    folder = next((folder for folder in ("", f"{IN_A_RUN}/") if root.exists(folder + CONFIG)), None)
-    if folder is None:
-        raise ConfigError(
-            f"{name} holds no word model ({CONFIG} is missing): give the folder of a model or of a finished run"
-        )
+    root, folder = _model_in(path, name)
     try:
         config = json.loads(root.read(folder + CONFIG))
     except ValueError:
@@ -129,6 +126,31 @@ def load_saved(name: str, revision: str | None = None) -> SavedModel:
         raise StoreError(f"{name}: {WEIGHTS} is missing; fetch the model again") from None
     card = root.read(folder + CARD).decode() if root.exists(folder + CARD) else _card(config)
     return SavedModel(config, weights, card)
+
+
+def put_in_card(name: str, evaluation: str) -> None:
+    """Put what an evaluation says, as Markdown, into the card of a model, in the place of what an earlier one said."""
+    path = os.path.expanduser(name)
+    if not _is_place(path):
+        raise ConfigError(f"{name}: only the card of a model in a folder or on S3 can be changed; save it there first")
+    root, folder = _model_in(path, name)
+    card = load_saved(name).card.partition(_EVALUATION)[0].rstrip()
+    root.write(folder + CARD, f"{card}\n\n{_EVALUATION}\n\n{evaluation}".encode())
+
+
+def _is_place(path: str) -> bool:
+    return "://" in path or os.path.isdir(path)
+
+
+def _model_in(path: str, name: str) -> tuple[Files, str]:
+    """The files of a model or of a run, and the folder of the model in them."""
+    root = open_files(path)
+    folder = next((folder for folder in ("", f"{IN_A_RUN}/") if root.exists(folder + CONFIG)), None)
+    if folder is None:
+        raise ConfigError(
+            f"{name} holds no word model ({CONFIG} is missing): give the folder of a model or of a finished run"
+        )
+    return root, folder
 
 
 def push_saved(repository: str, saved: SavedModel, private: bool, token: str | None) -> str:

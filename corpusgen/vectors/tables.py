@@ -18,12 +18,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from corpusgen.errors import StageError
 from corpusgen.vectors.lookup import Floats
 from corpusgen.vectors.vocabulary import Rows, Vocabulary
 
 _BLOCK = 1 << 20  # bytes of text parsed at once
+_PARQUET = b"PAR1"
 _HEADER = re.compile(rb"(\d+) (\d+)\s*")
 
 
@@ -138,7 +140,10 @@ def _numbers(texts: Sequence[bytes], dimension: int) -> Floats | None:
 
 
 def open_npy(path: str, words: str | None = None, max_words: int | None = None) -> Table:
-    """Map a matrix, with a file that has a word for each row: `words`, or X.txt or X.words beside X.npy."""
+    """Map a matrix, with a file that has a word for each row: `words`, or X.txt or X.words beside X.npy.
+
+    It is a text with a word a line, or Parquet, of which the first column is taken.
+    """
     words = words or _words_beside(path)
     starts, ends, text = _read_words(words)
     try:
@@ -165,7 +170,12 @@ def _read_words(path: str) -> tuple[Rows, Rows, bytes]:
     try:
         with open(path, "rb") as file:
             text = file.read().replace(b"\r\n", b"\n").removesuffix(b"\n")
+        if text.startswith(_PARQUET):
+            column = pq.read_table(path, columns=[pq.read_schema(path).names[0]])[0]
+            text = "\n".join(column.to_pylist()).encode()
     except OSError as error:
-        raise StageError(f"{path}: the words cannot be read: {error.strerror}") from error
+        raise StageError(f"{path}: the words cannot be read: {error.strerror or error}") from error
+    except (pa.ArrowInvalid, TypeError) as error:
+        raise StageError(f"{path}: the first column is not one of words: {error}") from error
     newlines = np.flatnonzero(np.frombuffer(text, np.uint8) == ord("\n"))
     return np.append(0, newlines + 1), np.append(newlines, len(text)), text

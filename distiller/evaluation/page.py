@@ -6,6 +6,7 @@ import html
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
 
+from corpusgen.webpage import page
 from distiller.evaluation.plots import panel_caption, scores_chart, similarity_panels
 from distiller.evaluation.report import (
     COMPARED,
@@ -30,46 +31,22 @@ _READING = {
     "Spearman": "whether similarities rise in the order of people's ratings: 100 is the same order, 0 none in common",
     "Pearson": "whether similarities rise in proportion to people's ratings: 100 is a straight line, 0 no relation",
 }
-STYLESHEET = """
-:root { --text: #1d2126; --muted: #5c6470; --line: #d9dde3; --ground: #fff; --raised: #f5f6f8;
-  color-scheme: light dark }
-@media (prefers-color-scheme: dark) {
-  :root { --text: #e4e7eb; --muted: #a2aab5; --line: #363c45; --ground: #14171b; --raised: #1d2127 }
-}
-body { margin: 0 auto; max-width: 64rem; padding: 2.5rem 1.25rem 4rem; color: var(--text); background: var(--ground);
-  font: 1rem/1.55 system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif }
-h1 { margin: 0; font-size: 1.9rem; line-height: 1.2; letter-spacing: -0.015em; overflow-wrap: anywhere }
-h2 { margin: 3rem 0 .75rem; font-size: 1.25rem } h3 { margin: 1.75rem 0 0; font-size: 1rem }
-p, dd { max-width: 46rem } header p, .note { color: var(--muted) } .note { margin: .5rem 0 .75rem; font-size: .875rem }
-.scroll { overflow-x: auto } .scroll:focus-visible { outline: 2px solid var(--muted) }
-table { width: 100%; border-collapse: collapse; font-size: .9375rem; font-variant-numeric: tabular-nums }
-th, td { padding: .45rem .9rem .45rem 0; text-align: left; white-space: nowrap } th { font-weight: 600 }
+_STYLE = """
 th:nth-child(n + 3), td:nth-child(n + 3) { padding-right: 0; padding-left: .9rem; text-align: right }
-thead th { border-bottom: 2px solid var(--line); font-size: .8125rem; color: var(--muted) }
 tbody tr.task > * { border-top: 1px solid var(--line) } tbody tr:first-child > * { border-top: 0 }
 tr.paper > *, tr.part > * { padding-top: 0; font-size: .8125rem; font-weight: 400; color: var(--muted) }
 tr.paper th, tr.part th { padding-left: 1rem }
-figure { margin: 0 } .chart svg { min-width: 42rem }
-.panels { display: grid; gap: 1.25rem; grid-template-columns: repeat(auto-fill, minmax(min(18rem, 100%), 1fr)) }
-svg { display: block; width: 100%; height: auto }
+.chart svg { min-width: 42rem }
 svg text { fill: currentColor !important; font-family: inherit !important }
 svg [style*="stroke: #808080"] { stroke: var(--muted) !important }
-details { margin: .5rem 0; padding: .6rem 1rem; border-radius: .5rem; background: var(--raised) }
-summary { cursor: pointer; font-weight: 600 } dt { margin-top: .6rem; font-weight: 600 } dd { margin: 0 }
 """
 
 
 def to_html(evaluation: Evaluation) -> str:
     """One page that needs nothing else: no script, no font, no picture from anywhere."""
     title, duration = html.escape(evaluation.title), timedelta(seconds=round(evaluation.seconds))
-    return (
-        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{title}</title>\n<style>{STYLESHEET}</style>\n</head>\n<body>\n"
-        f"<header><h1>{title}</h1>\n<p>evaluated in {duration} h</p></header>\n<main>\n"
-        + "\n".join(_sections(evaluation))
-        + "\n</main>\n</body>\n</html>\n"
-    )
+    header = f"<header><h1>{title}</h1>\n<p>evaluated in {duration} h</p></header>\n<main>\n"
+    return page(title, header + "\n".join(_sections(evaluation)) + "\n</main>", _STYLE)
 
 
 def _sections(evaluation: Evaluation) -> Iterator[str]:

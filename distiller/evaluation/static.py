@@ -25,6 +25,7 @@ from distiller.evaluation.static_files import (
     read_msr_analogies,
     read_msr_questions,
     read_similarities,
+    similarity_files,
 )
 
 KIND = "static"
@@ -89,10 +90,8 @@ _Scorer = Callable[[StaticVectors], TaskResult]
 
 def _readers(folder: Path) -> Iterator[tuple[str, Callable[[], _Scorer]]]:
     """What can be read from the files there: the first of each task."""
-    for name, layouts in SIMILARITIES.items():
-        there = [layout for layout in layouts if (folder / layout.name).exists()]
-        if there:
-            yield name, partial(_similarity_scorer, name, folder / there[0].name, there[0])
+    for name, (path, layout) in similarity_files(folder).items():
+        yield name, partial(_similarity_scorer, name, path, layout)
     google, msr, questions = _analogy_files(folder)
     if google.exists():
         yield _GOOGLE, lambda: partial(_score_analogies, _GOOGLE, *read_google_analogies(google))

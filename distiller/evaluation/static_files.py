@@ -27,10 +27,14 @@ class Layout:
 
 SIMILARITIES: dict[str, Sequence[Layout]] = {
     "RG-65": [Layout("EN-RG-65.txt")],
-    "WS-353": [Layout("EN-WS-353-ALL.txt"), Layout("combined.tab", header=True)],
+    "WS-353": [Layout("EN-WS-353-ALL.txt"), Layout("combined.tab", header=True), Layout("wordsim353.tsv")],
     "WS-353 similarity": [Layout("EN-WS-353-SIM.txt"), Layout("wordsim_similarity_goldstandard.txt")],
     "WS-353 relatedness": [Layout("EN-WS-353-REL.txt"), Layout("wordsim_relatedness_goldstandard.txt")],
-    "SimLex-999": [Layout("EN-SIMLEX-999.txt"), Layout("SimLex-999.txt", score=3, header=True)],
+    "SimLex-999": [
+        Layout("EN-SIMLEX-999.txt"),
+        Layout("SimLex-999.txt", score=3, header=True),
+        Layout("simlex999.txt"),
+    ],
     "SimVerb-3500": [Layout("EN-SIMVERB-3500.txt"), Layout("SimVerb-3500.txt", score=3)],
     "RW": [Layout("EN-RW-STANFORD.txt"), Layout("rw.txt")],
     "MEN": [
@@ -39,7 +43,7 @@ SIMILARITIES: dict[str, Sequence[Layout]] = {
         Layout("MEN_dataset_lemma_form_full", tagged=True),
     ],
 }
-"""By task, the files it may be in: MUSE's name first, then the original ones."""
+"""By task, the files it may be in: MUSE's name first, then the original ones, then those of gensim."""
 
 
 @dataclass(frozen=True)
@@ -51,10 +55,21 @@ class Analogy:
     section: str = ""
 
 
-def read_similarities(path: Path, layout: Layout) -> ItemSet:
-    """Pairs of words, which are the pairs' texts."""
+def similarity_files(folder: Path) -> dict[str, tuple[Path, Layout]]:
+    """By task, the file that it is in."""
+    there = {
+        name: [(folder / layout.name, layout) for layout in layouts if (folder / layout.name).exists()]
+        for name, layouts in SIMILARITIES.items()
+    }
+    return {name: files[0] for name, files in there.items() if files}
 
-    def read(item: str, line: str) -> SentencePair:
+
+def read_similarities(path: Path, layout: Layout) -> ItemSet:
+    """Pairs of words, which are the pairs' texts. Lines that begin with # are remarks."""
+
+    def read(item: str, line: str) -> SentencePair | None:
+        if line.startswith("#"):
+            return None
         values = columns(line, layout.score + 1, separator=None)
         first, second = (re.sub(r"-[a-z]$", "", word) if layout.tagged else word for word in values[:2])
         return SentencePair(item, (first, second), number(values[layout.score]))

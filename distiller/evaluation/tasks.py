@@ -13,7 +13,8 @@ from distiller.evaluation.paper import PAPER
 from distiller.evaluation.results import Encoder, TaskResult
 from distiller.evaluation.scoring import Judged, averaged, change, correlated, decided, joined, judge
 from distiller.evaluation.sentence_files import read_paws, read_sts, read_stsb
-from distiller.evaluation.word_files import read_cosimlex, read_mclwic, read_scws, read_usim, read_wic
+from distiller.evaluation.static_files import read_similarities, similarity_files
+from distiller.evaluation.word_files import read_cosimlex, read_mclwic, read_scws, read_usages, read_usim, read_wic
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,8 @@ def find_tasks(data_dir: str | Path, names: Iterable[str] | None = None) -> list
     """Read the benchmarks of a folder, all or those of the given names: one folder each, of the task's name."""
     folder = Path(data_dir)
     found = {name: path for name in _READERS if (path := _folder(folder, name)) is not None}
+    if "wordsim" in found and not similarity_files(found["wordsim"]):
+        del found["wordsim"]  # analogies alone: they are for static vectors
     looked_for = ", ".join(f"{name}/" for name in _READERS)
     if not found:
         raise ConfigError(f"{folder} has no benchmark of vectors in context: folders that are looked for: {looked_for}")
@@ -173,6 +176,22 @@ def _score_mclwic(used: list[str], pairs: list[tuple[str, str]], judged: list[Ju
     ]
 
 
+def _usages(folder: Path) -> _Read:
+    """A set of the user's own: whether words are nearer to each other where they have the same sense."""
+    return [read_usages(folder / "usages.tsv")], partial(_score_each, ["usages"])
+
+
+def _wordsim(folder: Path) -> _Read:
+    """Words without any context: what a model makes of them alone."""
+    found = similarity_files(folder)
+    sets = [read_similarities(path, layout) for path, layout in found.values()]
+    return sets, partial(_score_each, [f"{name} (words alone)" for name in found])
+
+
+def _score_each(names: list[str], judged: list[Judged]) -> list[TaskResult]:
+    return [correlated(name, "Spearman", of_set) for name, of_set in zip(names, judged, strict=True)]
+
+
 _READERS: Mapping[str, Callable[[Path], _Read]] = {
     "wic": _wic,
     "usim": _usim,
@@ -182,5 +201,7 @@ _READERS: Mapping[str, Callable[[Path], _Read]] = {
     "stsb": _stsb,
     "paws_wiki": _paws,
     "mclwic": _mclwic,
+    "usages": _usages,
+    "wordsim": _wordsim,
 }
 _OTHER_FOLDERS: Mapping[str, Sequence[str]] = {"paws_wiki": ["paws"]}

@@ -1,13 +1,14 @@
-"""Sets of words in context, in their original formats: WiC, USim, CoSimLex, SCWS and MCL-WiC."""
+"""Sets of words in context, in their original formats: WiC, USim, CoSimLex, SCWS and MCL-WiC; and one of our own."""
 
 from __future__ import annotations
 
 import json
-from itertools import chain
+from itertools import chain, combinations
 from pathlib import Path
 from typing import Any
 
 from corpusgen.errors import ConfigError
+from distiller.errors import ItemError
 from distiller.evaluation.files import (
     ItemSet,
     Span,
@@ -23,6 +24,7 @@ from distiller.evaluation.files import (
     token_span,
     unmarked,
 )
+from distiller.items import find_word
 
 _DECISIONS = {"T": 1.0, "F": 0.0}
 
@@ -141,3 +143,22 @@ def _decision(answer: str | None) -> float:
     if answer not in _DECISIONS:
         raise ValueError(f"its gold is {answer}, neither T nor F")
     return _DECISIONS[answer]
+
+
+def read_usages(path: Path) -> ItemSet:
+    """Lines of word, sense and sentence: all pairs of a word's sentences, 1 for the same sense and 0 for another."""
+
+    def read(item: str, line: str) -> tuple[str, str, str, Span]:
+        word, sense, text = columns(line, 3)[:3]
+        try:
+            return word, sense, text, find_word(text, word)
+        except ItemError as error:
+            raise ValueError(error.reason) from None
+
+    usages, skipped = collect(path, named_lines(path), read)
+    pairs = [
+        WordPair(f"{word}: {sense} and {other_sense}", (text, other_text), float(sense == other_sense), (span, other))
+        for (word, sense, text, span), (other_word, other_sense, other_text, other) in combinations(usages, 2)
+        if word == other_word
+    ]
+    return ItemSet(pairs, skipped)

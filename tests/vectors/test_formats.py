@@ -5,6 +5,8 @@ import mmap
 import tracemalloc
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from corpusgen.errors import StageError
@@ -43,6 +45,16 @@ def test_words_of_a_matrix_may_have_any_name(tmp_path):
     with pytest.raises(StageError, match="nowhere: the words cannot be read: No such file"):
         open_vectors(path, words=str(tmp_path / "nowhere"))
     assert list(open_vectors(path, words=str(tmp_path / "elsewhere")).vocabulary) == WORDS
+
+
+def test_words_of_a_matrix_may_be_a_column_of_parquet(tmp_path):
+    path = write(tmp_path, "npy")
+    words = tmp_path / "words.parquet"
+    pq.write_table(pa.table({"word": WORDS, "count": range(len(WORDS))}), words)
+    assert list(open_vectors(path, words=str(words)).vocabulary) == WORDS
+    pq.write_table(pa.table({"count": range(len(WORDS))}), words)
+    with pytest.raises(StageError, match="the first column is not one of words"):
+        open_vectors(path, words=str(words))
 
 
 def test_a_matrix_is_mapped_and_not_read(tmp_path):

@@ -1,6 +1,8 @@
 """Benchmarks run on a model: from files in a folder to scores, tables and a page."""
 
 import json
+import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ from corpusgen.errors import ConfigError
 from distiller.backbone import Backbone
 from distiller.evaluation.evaluate import ModelEncoder, compare, evaluate
 from distiller.model import WordModel
+from distiller.saved import put_in_card
 from distiller.settings import BackboneSettings
 from distiller.word_distiller import WordDistiller
 from tests.distiller.test_use import command, model  # noqa: F401 (a fixture)
@@ -93,3 +96,18 @@ def test_the_command_prints_a_table_and_writes_files(model, data, tmp_path):  # 
 def test_the_command_wants_one_model(data):
     with pytest.raises(ConfigError, match="give one of MODEL, --baseline and --static"):
         command("evaluate", "--data", data)
+
+
+def test_the_table_goes_into_the_card_in_the_place_of_an_earlier_one(model, data, tmp_path):  # noqa: F811
+    copy = shutil.copytree(model, tmp_path / "model")
+    for tasks in ("wic", "stsb"):
+        command("evaluate", copy, "--data", data, "--tasks", tasks, "--card")
+    card = (copy / "README.md").read_text()
+    assert card.startswith((Path(model) / "README.md").read_text().rstrip())
+    assert card.count("## Evaluation") == 1
+    assert "| STS-B dev |" in card
+    assert "WiC" not in card
+    with pytest.raises(ConfigError, match="only a trained model has a card"):
+        command("evaluate", "--baseline", model, "--data", data, "--card")
+    with pytest.raises(ConfigError, match="only the card of a model in a folder or on S3"):
+        put_in_card("owner/name", "")

