@@ -32,7 +32,7 @@ from corpusgen.errors import ConfigError, CorpusgenError
 Say = Callable[[str], None]
 
 # Whatever its name, a folder in which one of these lies is a virtual environment, a store or a run.
-_STAYS_HERE = ("pyvenv.cfg", "corpus.json", "checkpoints")
+_STAYS_HERE = ("pyvenv.cfg", "corpus.json", "checkpoints/last.pt")
 _LARGEST_REQUEST = 100 << 20  # more than that a dashboard refuses
 _SECRET = re.compile(r"SECRET|TOKEN|PASSWORD|CREDENTIAL|_KEY", re.IGNORECASE)
 _LOOK_AGAIN_SECONDS = 1.0
@@ -151,7 +151,10 @@ def _not_ignored(folder: Path) -> set[Path] | None:
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     try:
         listed = subprocess.run(command, cwd=folder, capture_output=True, check=True, text=True).stdout
-    except (OSError, subprocess.CalledProcessError):
+    except (OSError, subprocess.CalledProcessError) as error:
+        if any((place / ".git").exists() for place in (folder, *folder.parents)):
+            said = getattr(error, "stderr", None) or error  # what is ignored may be secret
+            raise ConfigError(f"{folder}: git cannot say which files are ignored: {said}") from error
         return None
     return {Path(name) for name in listed.split("\0") if name}
 

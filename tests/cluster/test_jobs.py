@@ -1,0 +1,138 @@
+"""Jobs on a real Ray that asks for a token: submitted, resumed, failed, refused, stopped."""
+
+import os
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from corpusgen.config import BuildConfig
+from corpusgen.engine import LocalExecutor
+from corpusgen.passes import build
+from corpusgen.store import CommittedTable
+from tests.cluster.head import PROGRAMS, Head
+from tests.generate import support
+
+pytestmark = pytest.mark.slow
+
+PROJECT = Path(__file__).parents[2]
+CONFIG = "configs/quickstart.yaml"
+
+
+@pytest.fixture(scope="module")
+def head():
+    head = Head()
+    try:
+        head.wait()
+        yield head
+    finally:
+        head.stop()
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory):
+    """What a user has checked out, and a store and an environment in it that are not to be sent."""
+    folder = tmp_path_factory.mktemp("project")
+    for name in ("corpusgen", "distiller", "configs"):
+        shutil.copytree(PROJECT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for mark in ("corpora/old/corpus.json", "environment/pyvenv.cfg"):
+        (folder / mark).parent.mkdir(parents=True)
+        (folder / mark).write_text("")
+        with (folder / mark).with_name("large").open("wb") as large:
+            large.truncate(200_000_000)
+    return folder
+
+
+def run(program, *arguments, cwd, env):
+    command = [str(PROGRAMS / program), *map(str, arguments)]
+    done = subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, timeout=400, check=False)
+    assert not set("\x1b\r") & set(done.stdout + done.stderr), "signs that only a terminal understands"
+    return done
+
+
+def submit(head, project, *arguments, env=None):
+    options = ("--address", head.address, *arguments)
+    return run("corpusgen", "submit", *options, cwd=project, env=env or head.environment())
+
+
+def test_a_build_is_done_once(head, project, tmp_path):
+    store = f"store={tmp_path}/store"
+    done = submit(head, project, CONFIG, "--set", store)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "sample: 1 of 1 units, 7 targets" in done.stdout
+    assert f"store: {tmp_path}/store" in done.stdout
+    assert done.stdout.endswith(": succeeded\n")
+    written = {path: path.stat().st_mtime_ns for path in (tmp_path / "store").rglob("*") if path.is_file()}
+    assert CommittedTable(f"{tmp_path}/store", "sample", "targets").num_rows == 7
+
+    again = submit(head, project, CONFIG, "--set", store)
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert "sample: 1 of 1 units, 7 targets" in again.stdout
+    assert {path: path.stat().st_mtime_ns for path in written} == written
+
+
+def test_rays_own_command_does_it_too(head, project, tmp_path):
+    folder = tmp_path / "project"
+    shutil.copytree(project / "configs", folder / "configs")
+    options = ("--address", head.address, "--working-dir", ".", "--log-style", "record", "--log-color", "false")
+    build = ("corpusgen", "build", CONFIG, "--set", f"store={tmp_path}/store")
+    done = run("ray", "job", "submit", *options, "--", *build, cwd=folder, env=head.environment())
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "sample: 1 of 1 units, 7 targets" in done.stdout
+
+
+def test_a_build_that_fails_says_why_and_exits_as_it_does_here(head, project, tmp_path):
+    overrides = ("--set", f"store={tmp_path}/store", "--set", "source.paths=[nowhere/*.txt]")
+    failed = submit(head, project, CONFIG, *overrides)
+    assert failed.returncode == 2
+    assert "source.paths: nowhere/*.txt: no such file" in failed.stdout
+    assert failed.stdout.endswith(": failed\n")
+    assert "Traceback" not in failed.stdout + failed.stderr
+
+
+def test_without_the_token_nothing_is_taken(head, project, tmp_path):
+    store = ("--set", f"store={tmp_path}/store")
+    without = {**head.environment(), "HOME": str(tmp_path)}
+    del without["RAY_AUTH_TOKEN"], without["RAY_AUTH_MODE"]
+    for environment in (head.environment(token="wrong"), without):
+        refused = submit(head, project, CONFIG, *store, env=environment)
+        assert refused.returncode == 1
+        assert f"{head.address} refuses the token, or misses one" in refused.stderr
+        assert "Traceback" not in refused.stderr
+    assert not (tmp_path / "store").exists()
+
+
+def test_ctrl_c_stops_the_job(head, project, tmp_path):
+    (project / "long.txt").write_text((PROJECT / "configs/quickstart.txt").read_text() * 500)
+    overrides = [f"store={tmp_path}/store", "source.paths=[long.txt]", "source.unit_bytes=1000"]
+    command = [PROGRAMS / "corpusgen", "submit", CONFIG, "--address", head.address]
+    command += [word for override in overrides for word in ("--set", override)]
+    process = subprocess.Popen(command, cwd=project, env=head.environment(), stdout=subprocess.PIPE, text=True)
+    said = []
+    for line in process.stdout:
+        said.append(line)
+        if "Running entrypoint" in line:
+            os.kill(process.pid, signal.SIGINT)
+    assert process.wait(timeout=60) == 130
+    assert said[-1].endswith(": stopped; submit it again to go on\n")
+    job = said[0].split()[1].rstrip(":")
+    options = ("--address", head.address, "--log-style", "record", "--log-color", "false")
+    status = run("ray", "job", "status", *options, job, cwd=project, env=head.environment())
+    assert f"Job '{job}' was stopped" in status.stdout
+
+
+def test_a_training_is_done_once(head, project, tmp_path):
+    build(BuildConfig.model_validate(support.settings(tmp_path)), LocalExecutor())
+    settings = {"corpus": f"{tmp_path}/store", "output": f"{tmp_path}/run", "heads": 4, "batch_size": 8}
+    settings |= {"backbone": {"model": f"{tmp_path}/masked"}, "validation_share": 0.3, "max_epochs": 3}
+    settings |= {"warmup_steps": 1, "validate_every": 1.0, "workers": 2, "cache": f"{tmp_path}/cache"}
+    (project / "train.yaml").write_text(yaml.safe_dump(settings))
+    done = submit(head, project, "train.yaml", "--train")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"model: {tmp_path}/run/model" in done.stdout
+    again = submit(head, project, "train.yaml", "--train")
+    assert again.returncode == 0
+    assert "trained already" in again.stdout
