@@ -10,6 +10,7 @@ a variant costs its training only. Variants are written key=value+key=value; key
     triples=N       only the first N in an order drawn by hash
     first=N         lowest layer
     standardise=1   each dimension of each layer with mean 0 and deviation 1 over the triples' originals
+    centre=1        only the mean 0
     different=1     only triples whose positive is another word
 
 `default` has none, `no-negatives` is negatives=false. Differences are those to the frozen model's own top half, item by
@@ -45,7 +46,7 @@ from distiller.settings import BackboneSettings, TrainSettings
 from distiller.training import Training, Validation
 from distiller.word_distiller import WordDistiller
 
-OWN = ("corpus", "triples", "first", "standardise", "different")
+OWN = ("corpus", "triples", "first", "standardise", "centre", "different")
 
 
 class States:
@@ -82,10 +83,10 @@ class States:
 class Prepared:
     """What the distillers of a variant are given: some layers, perhaps standardised."""
 
-    def __init__(self, originals: Any, first: int, standardise: bool) -> None:
+    def __init__(self, originals: Any, first: int, centre: bool, standardise: bool) -> None:
         self.layers = slice(first - 1, None)
         some = np.asarray(originals[:5000, self.layers], np.float32)
-        self.mean = some.mean(0) if standardise else np.float32(0)
+        self.mean = some.mean(0) if centre or standardise else np.float32(0)
         self.deviation = some.std(0) if standardise else np.float32(1)
 
     def __call__(self, states: Any) -> Any:
@@ -150,7 +151,8 @@ def run(variant: str, states: States, arguments: argparse.Namespace) -> dict[str
     chosen = parsed(variant)
     raw, ids = triples_of(arguments.corpus[chosen.get("corpus", 0)], states, chosen)
     layers = raw.shape[2]
-    prepared = Prepared(raw[:, 0], chosen.get("first", layers // 2 + 1), bool(chosen.get("standardise")))
+    first = chosen.get("first", layers // 2 + 1)
+    prepared = Prepared(raw[:, 0], first, bool(chosen.get("centre")), bool(chosen.get("standardise")))
     features = MappedFeatures(prepared(raw).astype(np.float16), np.array(ids))
     given = {"corpus": "", "output": "", "backbone": {"model": arguments.model}}
     defaults = {"learning_rate": 5e-4, "warmup_steps": 100, "max_epochs": 8, "validate_every": 1, "patience": 100}

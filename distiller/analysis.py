@@ -132,7 +132,7 @@ def _attention(model: WordDistiller, places: Sequence[Place]) -> Attention | Non
     some = places[:: -(-len(places) // _ATTENDING_WORDS)]
     states, _ = model.backbone.states([text for text, _ in some], [span for _, span in some])
     with torch.inference_mode():
-        layers = torch.from_numpy(states).to(model.backbone.device)
+        layers = model.model.layers(torch.from_numpy(states).to(model.backbone.device))
         received = {
             name: distiller.attention.weights(layers)[0].mean((0, 1, 2)).tolist()
             for name, distiller in (("meaning", model.model.meaning), ("context", model.model.context))

@@ -131,11 +131,41 @@ class Distiller(nn.Module):
         return distilled.mean(-2)
 
 
-class WordModel(nn.Module):
-    """The meaning and the context distiller of one backbone, initialised by `seed` alone."""
+class StandardLayers(nn.Module):
+    """States with mean 0 and deviation 1 in each dimension of each layer, over the words that it was fitted to.
 
-    def __init__(self, dimension: int, heads: int = 8, dropout: float = 0.1, seed: int = 0) -> None:
+    A frozen model's states share a large part that says nothing of a word, larger in some dimensions than in others.
+    """
+
+    mean: torch.Tensor
+    deviation: torch.Tensor
+
+    def __init__(self, layers: int, dimension: int) -> None:
         super().__init__()
+        self.register_buffer("mean", torch.zeros(layers, dimension))
+        self.register_buffer("deviation", torch.ones(layers, dimension))
+
+    def fit(self, states: torch.Tensor) -> None:
+        """Fit to the states (n, layers, dimension) of some words."""
+        self.mean.copy_(states.mean(0))
+        self.deviation.copy_(states.std(0, correction=0).clamp_min(1e-6))
+
+    def forward(self, states: torch.Tensor) -> torch.Tensor:
+        """Standardise."""
+        return (states - self.mean) / self.deviation
+
+
+class WordModel(nn.Module):
+    """The meaning and the context distiller of one backbone, initialised by `seed` alone.
+
+    `standardised` is the number of layers, if they are standardised first.
+    """
+
+    def __init__(
+        self, dimension: int, heads: int = 8, dropout: float = 0.1, seed: int = 0, standardised: int | None = None
+    ) -> None:
+        super().__init__()
+        self.layers = StandardLayers(standardised, dimension) if standardised else nn.Identity()
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(seed)
             self.meaning = Distiller(dimension, heads, dropout, "meaning")
@@ -143,8 +173,12 @@ class WordModel(nn.Module):
 
     def forward(self, states: torch.Tensor, place: TrainingPlace | None = None) -> Distilled:
         """Both vectors of each word; `place` is needed in training, where states are (members, rows, ...)."""
-        states = states.to(self.meaning.expand.weight.dtype)
+        states = self.layers(states.to(self.meaning.expand.weight.dtype))
         return Distilled(self.meaning(states, place), self.context(states, place))
+
+    def rebuilt(self, states: torch.Tensor) -> torch.Tensor:
+        """What meaning and context are to add up to: the mean of the layers as the distillers get them."""
+        return own_vectors(self.layers(states.float()))
 
 
 def check_heads(dimension: int, heads: int) -> None:

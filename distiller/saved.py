@@ -60,7 +60,10 @@ class SavedModel:
         """The two distillers."""
         from safetensors.torch import load
 
-        model = WordModel(self.config["dimension"], self.config["heads"], self.config["dropout"])
+        first, last = self.config["layers"]
+        standardised = last + 1 - first if self.config["training"].get("standardise") else None
+        config = self.config
+        model = WordModel(config["dimension"], config["heads"], config["dropout"], standardised=standardised)
         try:
             model.load_state_dict(load(self.weights))
         except Exception as error:

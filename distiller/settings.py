@@ -59,6 +59,9 @@ class TrainSettings(Section):
     seed: int = Field(0, description="of weights, order and dropout")
     negatives: bool = Field(True, description="false: the paper's ablation, in which meaning vectors collapse")
     crosslingual: bool = Field(False, description="the negatives were made of the translation")
+    standardise: bool = Field(
+        False, description="give each dimension of each layer mean 0 and deviation 1 before it is distilled"
+    )
     heads: int = Field(8, ge=1, description="attention heads of a distiller")
     dropout: float = Field(0.1, ge=0, lt=1, description="share of values dropped in training")
     batch_size: int = Field(128, ge=1, description="triples in a batch, those of all workers together")

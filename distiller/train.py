@@ -15,7 +15,7 @@ from typing import Any
 from corpusgen.engine.cluster import available_cores, ray_cluster
 from corpusgen.engine.progress import terminal_progress
 from corpusgen.engine.ray_executor import RayExecutor
-from corpusgen.engine.settings import RunSettings
+from corpusgen.engine.settings import RunSettings, WorkerSettings
 from corpusgen.errors import ConfigError, CorpusgenError, StoreError
 from corpusgen.store import Store, TripleStore
 from distiller.features import features_content, features_identity, make_features
@@ -58,7 +58,8 @@ def train(settings: TrainSettings, address: str | None = None, say: Say = print)
         f"best of {len(history.validations)} validations, after step {best['step']:,}: loss {best['loss']:.4f}, "
         f"{best['ordered']:.1%} of held-out triples ordered"
     )
-    model = WordModel(content["dimension"], settings.heads, settings.dropout)
+    standardised = len(content["layers"]) if settings.standardise else None
+    model = WordModel(content["dimension"], settings.heads, settings.dropout, standardised=standardised)
     model.load_state_dict(weights)
     write_saved(folder, SavedModel.of(model, settings, content["layers"], content["backbone"], best))
     say(f"model: {folder}")
@@ -113,7 +114,7 @@ def _checked(settings: TrainSettings) -> dict[str, Any]:
 def _check_room(settings: TrainSettings) -> None:
     import ray
 
-    gpus = int(ray.cluster_resources().get("GPU", 0))
+    gpus = _gpus()
     if gpus and settings.workers > gpus:
         raise ConfigError(f"workers: {settings.workers}, but the cluster has {gpus} GPUs")
     cpus = int(ray.cluster_resources().get("CPU", 0))
@@ -146,7 +147,7 @@ def _job(settings: TrainSettings, content: dict[str, Any], say: Say) -> tuple[Tr
 
 def _make_features(settings: TrainSettings, say: Say) -> Store:
     """The features of the corpus; what is there is not made again."""
-    run = RunSettings()
+    run = features_run(_gpus())
     with RayExecutor(run, terminal_progress()) as executor:
         return make_features(
             settings.corpus,
@@ -157,9 +158,20 @@ def _make_features(settings: TrainSettings, say: Say) -> Store:
         )
 
 
+def features_run(gpus: int) -> RunSettings:
+    """How the features are computed: with a GPU for each worker, if there are any."""
+    return RunSettings(workers={"features": WorkerSettings(gpus=1, max_workers=gpus)} if gpus else {})
+
+
+def _gpus() -> int:
+    """How many the cluster has at this moment."""
+    import ray
+
+    return int(ray.cluster_resources().get("GPU", 0))
+
+
 def _fit(part: Callable[[dict[str, Any]], Any], settings: TrainSettings, config: dict[str, Any]) -> Any:
     """Run a function in all workers; what it returns in the first."""
-    import ray
     from ray.train import FailureConfig, RunConfig, ScalingConfig
     from ray.train.torch import TorchTrainer
 
@@ -167,9 +179,7 @@ def _fit(part: Callable[[dict[str, Any]], Any], settings: TrainSettings, config:
         trainer = TorchTrainer(
             part,
             train_loop_config=config,
-            scaling_config=ScalingConfig(
-                num_workers=settings.workers, use_gpu=ray.cluster_resources().get("GPU", 0) > 0
-            ),
+            scaling_config=ScalingConfig(num_workers=settings.workers, use_gpu=_gpus() > 0),
             run_config=RunConfig(
                 storage_path=nothing_is_kept,
                 failure_config=FailureConfig(max_failures=settings.max_failures),

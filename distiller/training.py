@@ -16,10 +16,11 @@ from torch.nn.parallel import DistributedDataParallel
 from corpusgen.errors import ConfigError
 from distiller.data import EpochOrder, Source, Split, prefetched, rank_batches, rank_slice, split
 from distiller.losses import NEGATIVE, ORIGINAL, POSITIVE, term_losses, terms_of, worker_weight
-from distiller.model import Distilled, TrainingPlace, WordModel, own_vectors
+from distiller.model import Distilled, StandardLayers, TrainingPlace, WordModel
 from distiller.settings import TrainSettings
 
 _VALIDATION_ROWS = 1024  # at a time
+_FITTED_WORDS = 5000  # enough for means and deviations
 
 
 @dataclass
@@ -64,13 +65,29 @@ class Training:
         self._device = torch.device(device)
         self._dtype = torch.float16 if self._device.type == "cuda" else torch.float32
         self._mixed = _mixes_precision(settings.precision, self._device)
-        self.model = WordModel(features.dimension, settings.heads, settings.dropout, settings.seed).to(self._device)
-        self._model = DistributedDataParallel(self.model, gradient_as_bucket_view=True) if workers > 1 else self.model
+        self.model = self._new_model().to(self._device)
+        # There are no buffers that change: none to send around in every step.
+        self._model = (
+            DistributedDataParallel(self.model, gradient_as_bucket_view=True, broadcast_buffers=False)
+            if workers > 1
+            else self.model
+        )
         self._terms = terms_of(negatives=settings.negatives, crosslingual=settings.crosslingual)
         self._optimizer = torch.optim.AdamW(
             self.model.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay, fused=True
         )
         self.progress = Progress()
+
+    def _new_model(self) -> WordModel:
+        shape = self._features.dimension, self.settings.heads, self.settings.dropout, self.settings.seed
+        if not self.settings.standardise:
+            return WordModel(*shape)
+        some = self._rows[:: max(1, len(self._rows) // _FITTED_WORDS)]
+        originals = self._features.batch(some)[ORIGINAL]
+        model = WordModel(*shape, standardised=originals.shape[1])
+        assert isinstance(model.layers, StandardLayers)
+        model.layers.fit(originals)
+        return model
 
     @property
     def steps_per_epoch(self) -> int:
@@ -130,7 +147,8 @@ class Training:
         self._model.train()
         with torch.autocast(self._device.type, torch.bfloat16, enabled=self._mixed):
             distilled = Distilled(*(vectors.float() for vectors in self._model(states, place)))
-        losses = term_losses(distilled, own_vectors(states), self._terms, worker_weight(self.workers, batch_size))
+        weight = worker_weight(self.workers, batch_size)
+        losses = term_losses(distilled, self.model.rebuilt(states), self._terms, weight)
         self._optimizer.zero_grad(set_to_none=True)
         losses.sum().backward()  # type: ignore[no-untyped-call]
         if self.settings.clip_gradient is not None:
@@ -182,7 +200,7 @@ class Training:
 
     def _judge(self, states: torch.Tensor) -> torch.Tensor:
         distilled = self.model(states)
-        losses = term_losses(distilled, own_vectors(states), self._terms, weight=1.0)
+        losses = term_losses(distilled, self.model.rebuilt(states), self._terms, weight=1.0)
         meaning = distilled.meaning.float()
         positive = cosine_similarity(meaning[ORIGINAL], meaning[POSITIVE], dim=-1)
         negative = cosine_similarity(meaning[ORIGINAL], meaning[NEGATIVE], dim=-1)

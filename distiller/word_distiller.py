@@ -251,7 +251,7 @@ class WordDistiller:
         if self._model is None or kind == "baseline":
             return own_vectors(layers)
         distiller = self._model.meaning if kind == "meaning" else self._model.context
-        vectors: torch.Tensor = distiller(layers, None)
+        vectors: torch.Tensor = distiller(self._model.layers(layers), None)
         return vectors
 
     def _words(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any
@@ -44,16 +45,12 @@ def quickstart(folder: str, say: Say, targets: int | None = None) -> None:
 
     _check_packages()
     build, training = settings(folder, targets)
-    say(f"1. A corpus of triples from an excerpt of Wikipedia: {build.store}")
-    if _is_complete(build.store):
+    with nullcontext() if _is_complete(build.store) else ray_cluster():  # one for both
+        say(f"1. A corpus of triples from an excerpt of Wikipedia: {build.store}")
         _build(build, say)
-        model = train(training, say=say)
-    else:
-        with ray_cluster():  # one for both
-            _build(build, say)
-            say(f"\n2. Two distillers, meaning and context, trained on it: {training.output}")
-            model = train(training, say=say)
-    _show(folder, build.store, model, say)
+        say(f"\n2. Two distillers, meaning and context, trained on it: {training.output}")
+        train(training, say=say)
+    _show(folder, build.store, training.output, say)
 
 
 def settings(folder: str, targets: int | None = None) -> tuple[BuildConfig, TrainSettings]:
@@ -108,6 +105,7 @@ def _build(config: BuildConfig, say: Say) -> None:
     from corpusgen.engine.ray_executor import RayExecutor
     from corpusgen.funnel import funnel, lines
     from corpusgen.passes import build
+    from corpusgen.report import write_report
 
     progress = terminal_progress()
     if _is_complete(config.store):
@@ -115,29 +113,32 @@ def _build(config: BuildConfig, say: Say) -> None:
     else:
         with RayExecutor(config.run, progress) as executor:
             store = build(config, executor)
+    write_report(config.store, Path(config.store).parent / "report.html")
     say("\n".join(lines(funnel(store))))
 
 
-def _show(folder: str, corpus: str, model_folder: str, say: Say) -> None:
+def _show(folder: str, corpus: str, run: str, say: Say) -> None:
     from rich.console import Console
 
     from distiller.evaluation.evaluate import evaluate
     from distiller.evaluation.page import to_html
-    from distiller.evaluation.report import table
+    from distiller.evaluation.report import table, to_markdown
+    from distiller.saved import put_in_card
     from distiller.word_distiller import WordDistiller
 
     say("\nSome triples: original, positive, negative")
     for line in _sample_triples(corpus):
         say(line)
     say("\n3. What the vectors know")
-    model = WordDistiller.from_pretrained(model_folder)
-    evaluation = evaluate(model, model_folder, str(_evaluation_data(folder)))
+    model = WordDistiller.from_pretrained(run)
+    evaluation = evaluate(model, run, str(_evaluation_data(folder)))
     Path(folder, "evaluation.html").write_text(to_html(evaluation), encoding="utf-8")
+    put_in_card(run, to_markdown(evaluation))
     console = Console(width=None if Console().is_terminal else 120)
     console.print(table(evaluation))
     for line in _banks(model):
         say(line)
-    say(_next_steps(folder, model_folder))
+    say(_next_steps(folder, run))
 
 
 def _sample_triples(corpus: str, count: int = 3) -> Iterator[str]:
@@ -186,6 +187,7 @@ def _banks(model: Any) -> Iterator[str]:
 def _next_steps(folder: str, model: str) -> str:
     return f"""
 corpus      {folder}/corpus
+report      {folder}/report.html
 model       {model}
 evaluation  {folder}/evaluation.html
 

@@ -22,6 +22,7 @@ from corpusgen.passes import build
 from corpusgen.store.files import open_files
 from distiller.model import WordModel
 from distiller.settings import TrainSettings
+from distiller.train import features_run
 from distiller.train import train as run_training
 from tests.generate import support
 
@@ -264,3 +265,8 @@ def test_a_mistake_in_the_settings_is_one_message_and_an_exit_code(folder):
     assert refused.returncode == 2
     assert "learning_rat: unknown key; did you mean 'learning_rate'?" in refused.stderr
     assert "Traceback" not in refused.stderr
+
+
+def test_features_are_computed_on_all_gpus_or_on_cpus():
+    assert features_run(0).workers == {}
+    assert features_run(4).workers["features"].model_dump(exclude_none=True) == {"gpus": 1, "max_workers": 4}

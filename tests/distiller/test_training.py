@@ -41,14 +41,16 @@ def settings(**changed):
     return TrainSettings.model_validate({**values, **changed})
 
 
-def test_an_interrupted_training_goes_on_to_the_same_bit(features):
-    whole = list(Training(settings(), features).run())
-    first = Training(settings(), features)
+@pytest.mark.parametrize("standardise", [False, True])
+def test_an_interrupted_training_goes_on_to_the_same_bit(features, standardise):
+    chosen = settings(standardise=standardise)
+    whole = list(Training(chosen, features).run())
+    first = Training(chosen, features)
     steps = first.run()
     begun = [next(steps) for _ in range(17)]
     state = torch.utils._pytree.tree_map(lambda x: x.clone() if torch.is_tensor(x) else x, first.state())
     steps.close()
-    second = Training(settings(), features)
+    second = Training(chosen, features)
     second.load_state(state)
     assert begun + list(second.run()) == whole
 
@@ -60,6 +62,19 @@ def test_meaning_is_told_from_context(features):
     assert validations[-1].ordered >= 0.9
     assert validations[-1].cosine_positive > validations[-1].cosine_negative + 0.3
     assert validations[-1].cosine_unrelated < 0.5
+
+
+def test_standardised_layers_are_those_of_the_originals_trained_on(features):
+    training = Training(settings(standardise=True), features)
+    originals = features.batch(training._rows)[0].numpy()
+    prepared = (originals - originals.mean(0)) / originals.std(0)
+    model = training.model
+    np.testing.assert_allclose(model.layers(torch.from_numpy(originals)).numpy(), prepared, atol=1e-4)
+    np.testing.assert_allclose(model.rebuilt(torch.from_numpy(originals)).numpy(), prepared.mean(1), atol=1e-4)
+    by_hand = Training(settings(), features).model.eval()(torch.from_numpy(prepared).float())
+    found = model.eval()(torch.from_numpy(originals))
+    np.testing.assert_allclose(found.meaning.detach(), by_hand.meaning.detach(), atol=1e-4)
+    np.testing.assert_allclose(found.context.detach(), by_hand.context.detach(), atol=1e-4)
 
 
 def test_without_negatives_there_are_four_terms(features):

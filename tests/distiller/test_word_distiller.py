@@ -205,6 +205,22 @@ def test_progress_goes_to_standard_error_and_changes_nothing(model, capsys):
     assert not captured.out
 
 
+def test_standardised_layers_are_saved_with_the_distillers(frozen, tmp_path):
+    distillers = WordModel(DIMENSION, HEADS, seed=1, standardised=2)
+    distillers.layers.fit(torch.randn(50, 2, DIMENSION) * 3 + 1)
+    trained = TrainSettings(
+        corpus="none", output="none", backbone=BackboneSettings(model=frozen), heads=HEADS, standardise=True
+    )
+    saved = SavedModel.of(distillers, trained, LAYERS, describe_hub_model(frozen, None), VALIDATION)
+    write_saved(str(tmp_path), saved)
+    loaded = WordDistiller.from_pretrained(str(tmp_path))
+    states, _ = loaded.backbone.states([TEXT], [RIVER])
+    prepared = (torch.from_numpy(states) - distillers.layers.mean) / distillers.layers.deviation
+    meaning, context = by_hand(prepared)
+    near(loaded.encode(TEXT, RIVER, output="both"), (meaning[0], context[0]))
+    near(loaded.encode(TEXT, RIVER, output="baseline"), states[0].mean(0))
+
+
 def test_the_baseline_is_the_mean_of_the_layers(baseline, frozen):
     texts, spans = some_items(5)
     expected = [plain(frozen, text, span, LAYERS).mean(0) for text, span in zip(texts, spans, strict=True)]
