@@ -17,7 +17,7 @@ import socket
 import statistics
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
@@ -30,6 +30,7 @@ import pyarrow as pa
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as processes
+from torch.nn.parallel import DistributedDataParallel
 
 from benchmarks.masked import call_on_all, padded_batches, targets
 from distiller.data import FeatureChunk, MappedFeatures
@@ -117,32 +118,58 @@ def train_in_process(rank: int, workers: int, port: int, folder: str, arguments:
     started = time.perf_counter()
     for _ in islice(loop, arguments.steps):
         pass
+    whole = (time.perf_counter() - started) / arguments.steps
+    alone, talk = whole, 0.0
+    if workers > 1:
+        assert isinstance(training._model, DistributedDataParallel)
+        with training._model.no_sync():
+            alone = _seconds_each(arguments.steps, lambda: next(loop))
+        gradients = torch.zeros(sum(parameter.numel() for parameter in training.model.parameters()))
+        talk = _seconds_each(arguments.steps, lambda: dist.all_reduce(gradients))
     if rank == 0:
-        out.put(arguments.steps * arguments.batch_size / (time.perf_counter() - started))
+        out.put((arguments.batch_size / whole, 1e3 * whole, 1e3 * alone, 1e3 * talk))
 
 
-def rate_with(workers: int, folder: str, arguments: argparse.Namespace) -> float:
+def _seconds_each(count: int, work: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    for _ in range(count):
+        work()
+    return (time.perf_counter() - started) / count
+
+
+def rate_with(workers: int, folder: str, arguments: argparse.Namespace) -> tuple[float, ...]:
+    """Triples a second; milliseconds of a step, of one whose gradients stay where they are, of sending them."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     context = processes.get_context("spawn")
     out = context.SimpleQueue()
     processes.spawn(train_in_process, (workers, port, folder, arguments, out), nprocs=workers)
-    rate: float = out.get()
-    return rate
+    found: tuple[float, ...] = out.get()
+    return found
 
 
-def measured_workers(folder: str, arguments: argparse.Namespace) -> tuple[float, float, float, float]:
-    """Triples a second of one worker; of two that share its batch; of two with such a batch each; of two apart.
+def measured_workers(folder: str, arguments: argparse.Namespace) -> dict[str, float]:
+    """Two workers that share the batch of one, two with such a batch each, and two trainings apart, against one.
 
     Two trainings apart show what the machine itself permits.
     """
-    one, shared = rate_with(1, folder, arguments), rate_with(2, folder, arguments)
+    one, step_of_one, *_ = rate_with(1, folder, arguments)
+    shared, whole, alone, talk = rate_with(2, folder, arguments)
     doubled = argparse.Namespace(**{**vars(arguments), "batch_size": 2 * arguments.batch_size})
-    full = rate_with(2, folder, doubled)
+    full = rate_with(2, folder, doubled)[0]
     with ThreadPoolExecutor(2) as pool:
-        apart = sum(pool.map(lambda _: rate_with(1, folder, arguments), range(2)))
-    return one, shared, full, apart
+        apart = sum(rate for rate, *_ in pool.map(lambda _: rate_with(1, folder, arguments), range(2)))
+    return {
+        "triples/s of one": one,
+        "two with half its batch each against it": shared / one,
+        "two with its batch each against it": full / one,
+        "two that do not talk against it": apart / one,
+        "ms of a step of one": step_of_one,
+        "ms of a step of two with half its batch each": whole,
+        "ms of such a step without talk of gradients": alone,
+        "ms of that talk by itself": talk,
+    }
 
 
 def main() -> None:
@@ -169,12 +196,7 @@ def main() -> None:
         if arguments.model:
             result["online"] = online_ratio(arguments)
         rounds = [measured_workers(folder, arguments) for _ in range(arguments.rounds)]
-        result["workers"] = {
-            "triples/s of one": statistics.median(one for one, *_ in rounds),
-            "two with half its batch each against it": statistics.median(two / one for one, two, _, _ in rounds),
-            "two with its batch each against it": statistics.median(two / one for one, _, two, _ in rounds),
-            "two that do not talk against it": statistics.median(two / one for one, _, _, two in rounds),
-        }
+        result["workers"] = {name: statistics.median(found[name] for found in rounds) for name in rounds[0]}
     print(json.dumps(result, indent=2))
 
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import corpusgen  # noqa: F401 (before all other libraries: it keeps them from reporting)
+
 if TYPE_CHECKING:
     from distiller.word_distiller import WordDistiller
 

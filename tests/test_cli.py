@@ -1,6 +1,7 @@
 """The command line as a user meets it: real processes, exit codes, messages."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -135,3 +136,13 @@ def test_show_config_prints_all_settings_and_touches_nothing(config, tmp_path):
     assert "seed: 5" in shown.stdout
     assert "max_bytes_in_flight" in shown.stdout
     assert not (tmp_path / "store").exists()
+
+
+def test_libraries_report_to_nobody_unless_told_to():
+    code = "import os, distiller; print(os.environ['RAY_USAGE_STATS_ENABLED'], os.environ['HF_HUB_DISABLE_TELEMETRY'])"
+    for given, expected in (({}, "0 1"), ({"RAY_USAGE_STATS_ENABLED": "1"}, "1 1")):
+        environment = {key: value for key, value in os.environ.items() if "USAGE" not in key and "TELEMETRY" not in key}
+        printed = subprocess.run(
+            [sys.executable, "-c", code], env=environment | given, capture_output=True, text=True, check=True
+        ).stdout
+        assert printed.strip() == expected

@@ -8,8 +8,6 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # before Ray reads it: nothing is reported by default
-
 import ray
 
 from corpusgen.errors import CorpusgenError
