@@ -33,8 +33,7 @@ endif
 	@touch $@
 
 quickstart: $(ready)
-	$(bin)/corpusgen build configs/quickstart.yaml
-	$(bin)/corpusgen verify corpora/quickstart
+	$(bin)/corpusgen quickstart
 
 test: $(ready)
 	$(bin)/python -m pytest -m "not slow" $(ARGS)

@@ -1,7 +1,7 @@
 """What holds the meaning vectors back: one model for each of several settings, on the same triples and benchmarks.
 
     python -m benchmarks.variants --model FOLDER --data EVAL --cache FOLDER --corpus ROOT [--corpus ROOT] \
-        [--variants default,no-negatives,lr=1e-3]
+        [--variants default,no-negatives,standardise=true,lr=1e-3+triples=5000]
 
 The frozen model runs once over the triples and the benchmarks; its states of all layers are kept in `--cache`, so that
 a variant costs its training only. Variants are written key=value+key=value; keys are settings of `distiller train` and
@@ -9,8 +9,6 @@ a variant costs its training only. Variants are written key=value+key=value; key
     corpus=N        the N-th of the corpora (from 0)
     triples=N       only the first N in an order drawn by hash
     first=N         lowest layer
-    standardise=1   each dimension of each layer with mean 0 and deviation 1 over the triples' originals
-    centre=1        only the mean 0
     different=1     only triples whose positive is another word
 
 `default` has none, `no-negatives` is negatives=false. Differences are those to the frozen model's own top half, item by
@@ -46,7 +44,7 @@ from distiller.settings import BackboneSettings, TrainSettings
 from distiller.training import Training, Validation
 from distiller.word_distiller import WordDistiller
 
-OWN = ("corpus", "triples", "first", "standardise", "centre", "different")
+OWN = ("corpus", "triples", "first", "different")
 
 
 class States:
@@ -80,24 +78,11 @@ class States:
         return np.load(name.with_suffix(".npy"), mmap_mode="r"), json.loads(name.with_suffix(".json").read_text())
 
 
-class Prepared:
-    """What the distillers of a variant are given: some layers, perhaps standardised."""
-
-    def __init__(self, originals: Any, first: int, centre: bool, standardise: bool) -> None:
-        self.layers = slice(first - 1, None)
-        some = np.asarray(originals[:5000, self.layers], np.float32)
-        self.mean = some.mean(0) if centre or standardise else np.float32(0)
-        self.deviation = some.std(0) if standardise else np.float32(1)
-
-    def __call__(self, states: Any) -> Any:
-        return (np.asarray(states[..., self.layers, :], np.float32) - self.mean) / self.deviation
-
-
 class VariantEncoder:
     """A model as the tasks ask it, from states that are kept."""
 
-    def __init__(self, states: States, model: WordDistiller, prepared: Prepared) -> None:
-        self._states, self._model, self._prepared = states, model, prepared
+    def __init__(self, states: States, model: WordDistiller, layers: slice) -> None:
+        self._states, self._model, self._layers = states, model, layers
 
     def words(self, texts: Sequence[str], spans: Sequence[tuple[int, int]]) -> tuple[dict[str, Vectors], Any]:
         states, reasons = self._states.words(texts, spans)
@@ -110,13 +95,13 @@ class VariantEncoder:
         return {kind: means(part, starts, sizes) for kind, part in self._vectors(states).items()}, [None] * len(texts)
 
     def _vectors(self, states: Any) -> dict[str, Vectors]:
-        found: dict[str, list[Vectors]] = {"meaning": [], "context": [], "baseline": []}
+        kinds = ("meaning", "context")
+        found: dict[str, list[Vectors]] = {kind: [] for kind in (*kinds, "baseline")}
         half = states.shape[1] // 2
         for start in range(0, len(states), 8192):
             some = states[start : start + 8192]
-            for kind, part in zip(
-                ("meaning", "context"), self._model.distil(self._prepared(some), ("meaning", "context")), strict=True
-            ):
+            given = np.asarray(some[:, self._layers], np.float32)
+            for kind, part in zip(kinds, self._model.distil(given, kinds), strict=True):
                 found[kind].append(part)
             found["baseline"].append(np.asarray(some[:, half:], np.float32).mean(1))
         return {kind: np.concatenate(parts) for kind, parts in found.items()}
@@ -150,10 +135,8 @@ def run(variant: str, states: States, arguments: argparse.Namespace) -> dict[str
     started = time.perf_counter()
     chosen = parsed(variant)
     raw, ids = triples_of(arguments.corpus[chosen.get("corpus", 0)], states, chosen)
-    layers = raw.shape[2]
-    first = chosen.get("first", layers // 2 + 1)
-    prepared = Prepared(raw[:, 0], first, bool(chosen.get("centre")), bool(chosen.get("standardise")))
-    features = MappedFeatures(prepared(raw).astype(np.float16), np.array(ids))
+    layers = slice(chosen.get("first", raw.shape[2] // 2 + 1) - 1, None)
+    features = MappedFeatures(np.ascontiguousarray(raw[:, :, layers]), np.array(ids))
     given = {"corpus": "", "output": "", "backbone": {"model": arguments.model}}
     defaults = {"learning_rate": 5e-4, "warmup_steps": 100, "max_epochs": 8, "validate_every": 1, "patience": 100}
     settings = {key: value for key, value in chosen.items() if key not in OWN}
@@ -163,7 +146,7 @@ def run(variant: str, states: States, arguments: argparse.Namespace) -> dict[str
         validation = found or validation
     assert validation is not None
     model = WordDistiller(states.backbone, training.model)
-    encoder = VariantEncoder(states, model, prepared)
+    encoder = VariantEncoder(states, model, layers)
     tasks = find_tasks(arguments.data, arguments.tasks.split(","))
     results = [result for task in tasks for result in task.run(encoder)]
     return {

