@@ -1,9 +1,10 @@
 """Encoding words: speed against the bare model and against one text at a time; memory of a long stream.
 
-    python -m benchmarks.encode --model FOLDER --text 'PATH/wiki_*.gz' [--stream 1000000]
+    python -m benchmarks.encode --model FOLDER --text 'PATH/wiki_*.gz' [--wic FOLDER] [--stream 1000000]
 
 The bare model gets all texts ready-made in batches sorted by length. Contestants take turns in several rounds; a figure
-is the median of the rounds' ratios. The stream is of short texts through a tiny encoder with random weights.
+is the median of the rounds' ratios. What batches bring depends on the length of texts: WiC's are short. The stream is of
+short texts through a tiny encoder with random weights.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 os.environ.update(OMP_NUM_THREADS="1", MKL_NUM_THREADS="1", TOKENIZERS_PARALLELISM="false")
 
@@ -23,6 +25,7 @@ import torch
 
 from benchmarks.masked import Span, call_on_all, padded_batches, targets
 from distiller.backbone import Backbone
+from distiller.evaluation.word_files import read_wic
 from distiller.model import WordModel
 from distiller.settings import BackboneSettings
 from distiller.word_distiller import WordDistiller
@@ -86,13 +89,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", required=True, help="folder of an encoder")
     parser.add_argument("--text", required=True, help="glob of WikiExtractor files, gzipped")
+    parser.add_argument("--wic", help="folder with train.data.txt and train.gold.txt")
     parser.add_argument("--sentences", type=int, default=800)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--stream", type=int, default=0, help="how many short texts to stream; 0: none")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     texts, spans = targets(arguments.text, arguments.sentences)
-    result: dict[str, object] = {"encode": speed(arguments.model, texts, spans, arguments.rounds)}
+    result: dict[str, object] = {"Wikipedia": speed(arguments.model, texts, spans, arguments.rounds)}
+    if arguments.wic:
+        pairs = read_wic(*(Path(arguments.wic, f"train.{kind}.txt") for kind in ("data", "gold"))).pairs
+        words = [pair.places[0] for pair in pairs[: 2 * arguments.sentences]]
+        short = [(text, span) for text, span in words if span]
+        result["WiC"] = speed(arguments.model, *map(list, zip(*short, strict=True)), arguments.rounds)
     if arguments.stream:
         result["stream"] = stream(arguments.stream)
     print(json.dumps(result, indent=2))
