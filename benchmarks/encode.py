@@ -3,7 +3,7 @@
     python -m benchmarks.encode --model FOLDER --text 'PATH/wiki_*.gz' [--wic FOLDER] [--stream 1000000]
 
 The bare model gets all texts ready-made in batches sorted by length. Contestants take turns in several rounds; a figure
-is the median of the rounds' ratios. What batches bring depends on the length of texts: WiC's are short. The stream is of
+is the median of the rounds' ratios. What batches bring depends on length: WiC's texts are short. The stream is of
 short texts through a tiny encoder with random weights.
 """
 
