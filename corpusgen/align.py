@@ -66,7 +66,7 @@ def align_zscore(
     """
 
     def rule(cosines: Scores, targets: Ints, alike: Mask) -> tuple[Scores, Mask]:
-        score = _standard_score(cosines, targets)
+        score = standard_score(cosines, targets)
         displacement = np.abs(np.arange(cosines.shape[2]) - targets[:, None])
         by_letters = alike.any(1, keepdims=True)
         candidates = np.where(by_letters, alike, (score <= threshold) & ~taken(cosines, targets))
@@ -78,21 +78,27 @@ def align_zscore(
 
 
 def taken(cosines: Scores, targets: Ints) -> Mask:
-    """Which words of each paraphrase are the mutual best match of another word than the target.
+    """Which words of each paraphrase are the mutual best match of another word than the target."""
+    result: Mask = taken_by(cosines, targets) >= 0
+    return result
+
+
+def taken_by(cosines: Scores, targets: Ints) -> Ints:
+    """And of which: the index of that other word of the original, -1 where there is none.
 
     `cosines` are (pairs, words of the original, words of the paraphrase), -inf where a sentence is shorter.
     """
     best_of_original, best_of_paraphrase = cosines.argmax(2), cosines.argmax(1)
-    result: Mask = np.take_along_axis(best_of_original, best_of_paraphrase, 1) == np.arange(cosines.shape[2])
-    result &= best_of_paraphrase != targets[:, None]
-    return result
+    mutual: Mask = np.take_along_axis(best_of_original, best_of_paraphrase, 1) == np.arange(cosines.shape[2])
+    mutual &= best_of_paraphrase != targets[:, None]
+    return np.where(mutual, best_of_paraphrase, -1)
 
 
 def _of_target(values: Scores, targets: Ints) -> Scores:
     return values[np.arange(len(targets)), targets]
 
 
-def _standard_score(cosines: Scores, targets: Ints) -> Scores:
+def standard_score(cosines: Scores, targets: Ints) -> Scores:
     """How near each word of the paraphrase is to the target; inf if all words of the original are equally near."""
     present = np.isfinite(cosines)
     count = np.maximum(present.sum(1), 1)
@@ -115,7 +121,7 @@ def _align(originals: Sentences, targets: Ints, paraphrases: Sentences, marks: M
     groups = zip(_groups(originals.counts), _groups(paraphrases.counts), strict=True)
     for (pairs, of_originals), (_, of_paraphrases) in groups:
         counts = paraphrases.counts[pairs]
-        cosines = _cosines(
+        cosines = all_cosines(
             Sentences(originals.vectors[of_originals], originals.counts[pairs]),
             Sentences(paraphrases.vectors[of_paraphrases], counts),
         )
@@ -138,7 +144,7 @@ def _groups(counts: Ints) -> Iterator[tuple[slice, slice]]:
         yield slice(first, stop), slice(bounds[first], bounds[stop])
 
 
-def _cosines(originals: Sentences, paraphrases: Sentences) -> Scores:
+def all_cosines(originals: Sentences, paraphrases: Sentences) -> Scores:
     """Of all words of each pair, -inf where a sentence is shorter."""
     sizes = originals.counts.tolist(), paraphrases.counts.tolist()
     left, right = _rounded(originals.vectors), _rounded(paraphrases.vectors)

@@ -12,16 +12,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from corpusgen.commands import Address, Config, Overrides, ShowConfig, new_app, run
+from corpusgen.commands import Address, AsJson, Config, Overrides, Root, ShowConfig, new_app, run
 from corpusgen.errors import CorpusgenError
+from corpusgen.inspect import commands as inspecting
 
 if TYPE_CHECKING:
     from corpusgen.store import Totals
 
 app = new_app("Turn raw text into a store of aligned triples for word meaning in context.")
-
-Root = Annotated[str, typer.Argument(help="Root of the store: a folder or s3://bucket/prefix.", metavar="ROOT")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 
 
 def main() -> None:
@@ -280,6 +278,9 @@ def calibrate(
 
     calibration = run_calibrate(open_vectors(vectors, words), sample, seed)
     _print(json.dumps(dataclasses.asdict(calibration)) if as_json else report(calibration).rstrip())
+
+
+inspecting.add_to(app)
 
 
 def _summary(name: str, totals: Totals) -> Iterable[str]:

@@ -13,6 +13,8 @@ from corpusgen.errors import CorpusgenError
 Config = Annotated[str, typer.Argument(help="YAML file with the settings.", metavar="CONFIG")]
 Address = Annotated[str | None, typer.Option(help="A Ray cluster; without one, Ray is started on this machine.")]
 Overrides = Annotated[list[str] | None, typer.Option("--set", help="Change a setting: --set KEY.PATH=VALUE.")]
+Root = Annotated[str, typer.Argument(help="Root of the store: a folder or s3://bucket/prefix.", metavar="ROOT")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 ShowConfig = Annotated[bool, typer.Option("--show-config", help="Print all settings and stop.")]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -19,11 +19,11 @@ from corpusgen.lexical import edit_distance, same_kind
 from corpusgen.masked import MaskedPredictor
 from corpusgen.negatives import largest_cosine, why_not_negative
 from corpusgen.places import Place, class_of_place, is_name
-from corpusgen.positives import looks_like, match_case, why_not_positive
+from corpusgen.positives import looks_like, why_not_positive
 from corpusgen.rules import RuleSettings
 from corpusgen.schemas import TARGETS
+from corpusgen.slots import Judged, Pairs, Seen, Slot, Words, sentence_columns
 from corpusgen.store import CommittedTable, Store
-from corpusgen.text.words import DIGIT, LETTER, character_kinds, starts_of, tokenize
 from corpusgen.triples import TRIPLES
 from corpusgen.vectors import WordVectors, open_vectors
 
@@ -70,36 +70,44 @@ class AlignTargets(_WithVectors):
 
     def process(self, rows: pa.Table) -> Result:
         """Align all rows at once."""
-        starts, ends = (rows[name].combine_chunks() for name in ("token_starts", "token_ends"))
-        originals = Words.of(rows["text"].to_pylist(), starts.value_lengths(), starts.flatten(), ends.flatten())
-        paraphrases = Words.tokenized(rows["paraphrase"].to_pylist())
+        pairs = self.pairs(rows)
+        originals, paraphrases = pairs.originals, pairs.paraphrases
         self._check_language(originals.words)
-        places = originals.at(rows["target_start"].to_numpy())
-        of_originals = self._vectors.lookup(originals.words)
-        of_paraphrases = self._vectors.lookup(paraphrases.words)
-        pairs = (
-            Sentences(of_originals, originals.counts),
-            places - originals.firsts,
-            Sentences(of_paraphrases, paraphrases.counts),
+        compared = (
+            Sentences(pairs.of_originals, originals.counts),
+            pairs.targets,
+            Sentences(pairs.of_paraphrases, paraphrases.counts),
         )
         if self._rules.aligner == "cosine":
-            allowed = self._allowed(rows["target"].to_pylist(), paraphrases) if self._rules.same_kind else None
-            word, cosine = align(*pairs, self._rules.align_min_cosine, allowed)
+            word, cosine = align(*compared, self._rules.align_min_cosine, pairs.marks)
         else:
-            alike = self._alike(rows["target"].to_pylist(), paraphrases)
-            word, cosine = align_zscore(*pairs, self._rules.align_max_score, alike)
+            word, cosine = align_zscore(*compared, self._rules.align_max_score, pairs.marks)
         found = word >= 0
         index = np.where(found, paraphrases.firsts + word, 0)
         for name, values in (("aligned_start", paraphrases.starts), ("aligned_end", paraphrases.ends)):
             chosen = values[index] if len(values) else np.zeros(len(index), np.int32)
             rows = rows.append_column(name, pa.array(chosen, pa.int32(), mask=~found))
         rows = rows.append_column("alignment", pa.array(cosine, pa.float32(), mask=~found))
-        known: npt.NDArray[np.bool_] = np.any(of_originals[places], axis=1)
+        known: npt.NDArray[np.bool_] = np.any(pairs.of_originals[originals.firsts + pairs.targets], axis=1)
         reasons = [
             None if aligned else "no aligned word" if has_vector else "target has no vector"
             for aligned, has_vector in zip(found.tolist(), known.tolist(), strict=True)
         ]
         return split_by_reason(rows, reasons)
+
+    def pairs(self, rows: pa.Table) -> Pairs:
+        """The words of both sentences, and what is known of them."""
+        starts, ends = (rows[name].combine_chunks() for name in ("token_starts", "token_ends"))
+        originals = Words.of(rows["text"].to_pylist(), starts.value_lengths(), starts.flatten(), ends.flatten())
+        paraphrases = Words.tokenized(rows["paraphrase"].to_pylist())
+        targets = originals.at(rows["target_start"].to_numpy()) - originals.firsts
+        marks = None
+        if self._rules.aligner == "zscore":
+            marks = self._alike(rows["target"].to_pylist(), paraphrases)
+        elif self._rules.same_kind:
+            marks = self._allowed(rows["target"].to_pylist(), paraphrases)
+        vectors = (self._vectors.lookup(words.words) for words in (originals, paraphrases))
+        return Pairs(originals, paraphrases, targets, marks, *vectors)
 
     def _allowed(self, targets: Sequence[str], paraphrases: Words) -> npt.NDArray[np.bool_]:
         words = zip(paraphrases.words, paraphrases.rows.tolist(), strict=True)
@@ -151,16 +159,11 @@ class MakeTriples(_WithVectors):
         """One prediction for all places of all rows, then row by row."""
         records = rows.to_pylist()
         round_trip = "paraphrase" in rows.column_names
-        slots = [Slot(row, r["text"], (r["target_start"], r["target_end"])) for row, r in enumerate(records)]
-        if round_trip:
-            slots += self.aligned_slots(records)
-        slots = self._filled(slots, records)
-        aligned = {slot.row: slot for slot in slots[len(records) :]}
-        enriched = [slot for slot in aligned.values() if self._looks_like_target(records[slot.row])]
-        positives = self._predicted_positives(enriched if round_trip else slots, records)
+        slots, aligned = self.slots(records, round_trip)
+        positives = self._predicted_positives(self.slots_of_positives(slots, aligned, records, round_trip), records)
         triples: list[dict[str, Any]] = []
         reasons: list[str | None] = []
-        for slot, record in zip(slots, records, strict=False):
+        for slot, record in zip(slots, records, strict=True):
             negative = self._negative(slot, aligned.get(slot.row))
             positive = positives.get(slot.row) or (_aligned_positive(record) if round_trip else None)
             if negative is None:
@@ -172,6 +175,28 @@ class MakeTriples(_WithVectors):
             values = [triple.get(name) for triple in triples]
             rows = rows.append_column(name, pa.array(values, TRIPLES.field(name).type))
         return split_by_reason(rows, reasons)
+
+    def slots(
+        self, records: Sequence[Mapping[str, Any]], round_trip: bool
+    ) -> tuple[Sequence[Slot], Mapping[int, Slot]]:
+        """The places of all targets and, by row, those of aligned words, with what is predicted there."""
+        slots = [Slot(row, r["text"], (r["target_start"], r["target_end"])) for row, r in enumerate(records)]
+        if round_trip:
+            slots += self.aligned_slots(records)
+        slots = self._filled(slots, records)
+        return slots[: len(records)], {slot.row: slot for slot in slots[len(records) :]}
+
+    def slots_of_positives(
+        self,
+        slots: Sequence[Slot],
+        aligned: Mapping[int, Slot],
+        records: Sequence[Mapping[str, Any]],
+        round_trip: bool,
+    ) -> Sequence[Slot]:
+        """The places where a positive word is looked for: of paraphrases those where the aligned one teaches little."""
+        if not round_trip:
+            return slots
+        return [slot for slot in aligned.values() if self._looks_like_target(records[slot.row])]
 
     def aligned_slots(self, records: Sequence[Mapping[str, Any]]) -> list[Slot]:
         """The places of the aligned words that anything is asked about: another word for them, or agreement."""
@@ -221,145 +246,90 @@ class MakeTriples(_WithVectors):
                     probabilities=probabilities[kept],
                     cosines=cosines[kept],
                     problem=predicted.reason,
+                    seen=Seen(candidates, probabilities, cosines, kept),
                 )
             )
         return filled
 
-    def _negative(self, slot: Slot, aligned: Slot | None) -> dict[str, Any] | None:
-        """The most probable word that may be the negative one; `aligned` is the place in the paraphrase, if asked."""
+    def judged_negatives(self, slot: Slot, aligned: Slot | None) -> Iterator[Judged]:
+        """Each candidate, and why it cannot be the negative one; `aligned` is the place in the paraphrase, if asked."""
         assert slot.place
         elsewhere = dict(zip(aligned.words, aligned.probabilities.tolist(), strict=True)) if aligned else None
         place, rules = replace(slot.place, elsewhere=elsewhere), self._rules
         bound = largest_cosine(slot.words, slot.cosines, slot.probabilities, place.target, rules)
         for word, probability, cosine in slot.candidates():
             problem = why_not_negative(word, place, cosine, probability, bound, rules, self._names, self.language)
+            yield Judged(word, probability, cosine, problem)
+
+    def _negative(self, slot: Slot, aligned: Slot | None) -> dict[str, Any] | None:
+        """The most probable word that may be the negative one."""
+        for word, probability, cosine, problem in self.judged_negatives(slot, aligned):
             if problem is None:
                 scores = {"negative_cosine": cosine, "negative_probability": probability}
                 return {**slot.replaced("negative", word), **scores}
         return None
 
+    def judged_positives(self, slot: Slot) -> Iterator[Judged]:
+        """Each candidate, and why it cannot stand for the target, as far as words alone tell."""
+        assert slot.place
+        for word, probability, cosine in slot.candidates():
+            problem = why_not_positive(word, slot.place, cosine, probability, self._rules, self._names, self.language)
+            yield Judged(word, probability, cosine, problem)
+
+    def tried_positives(
+        self, slots: Sequence[Slot], records: Sequence[Mapping[str, Any]]
+    ) -> Iterator[tuple[Slot, Judged, float | None]]:
+        """The first few words of each place that nothing speaks against, and how much alike the sentences are then."""
+        tried = [
+            (slot, judged)
+            for slot in slots
+            for judged in itertools.islice((j for j in self.judged_positives(slot) if j.problem is None), _MOST_TRIED)
+        ]
+        likeness = self._likeness([(slot, judged.word) for slot, judged in tried], records)
+        for (slot, judged), cosine in zip(tried, likeness, strict=True):
+            yield slot, judged, cosine
+
+    def says_the_same(self, likeness: float | None) -> bool:
+        """Whether a sentence with another word in it is enough like the original."""
+        least = self._rules.context_min_cosine
+        return likeness is None or least is None or likeness >= least
+
     def _predicted_positives(
         self, slots: Sequence[Slot], records: Sequence[Mapping[str, Any]]
     ) -> dict[int, dict[str, Any]]:
         """For each row that has one the most probable word that can stand for the target."""
-        possible: list[tuple[Slot, str, float, float]] = []
-        for slot in slots:
-            assert slot.place
-            found = (
-                (slot, word, probability, cosine)
-                for word, probability, cosine in slot.candidates()
-                if why_not_positive(word, slot.place, cosine, probability, self._rules, self._names, self.language)
-                is None
-            )
-            possible += itertools.islice(found, _MOST_TRIED)
         positives: dict[int, dict[str, Any]] = {}
-        for (slot, word, probability, cosine), same in zip(
-            possible, self._mean_the_same(possible, records), strict=True
-        ):
-            if same and slot.row not in positives:
+        for slot, judged, likeness in self.tried_positives(slots, records):
+            if slot.row not in positives and self.says_the_same(likeness):
                 record = records[slot.row]
                 rule = "enriched" if "paraphrase" in record else "substitution"
                 positives[slot.row] = {
-                    **_positive(record["target"], rule, slot.replaced("positive", word)),
-                    "positive_cosine": cosine,
-                    "positive_probability": probability,
+                    **_positive(record["target"], rule, slot.replaced("positive", judged.word)),
+                    "positive_cosine": judged.cosine,
+                    "positive_probability": judged.probability,
                 }
         return positives
 
-    def _mean_the_same(
-        self, possible: Sequence[tuple[Slot, str, float, float]], records: Sequence[Mapping[str, Any]]
-    ) -> Sequence[bool]:
-        """Whether, for the masked LM itself, the original sentence says the same with the other word in it."""
-        least = self._rules.context_min_cosine
-        if least is None or not possible:
-            return [True] * len(possible)
-        rows = sorted({slot.row for slot, *_ in possible})
+    def _likeness(
+        self, possible: Sequence[tuple[Slot, str]], records: Sequence[Mapping[str, Any]]
+    ) -> Sequence[float | None]:
+        """How much alike, for the masked LM itself, the original sentence is with the other word in it; None: any."""
+        if self._rules.context_min_cosine is None or not possible:
+            return [None] * len(possible)
+        rows = sorted({slot.row for slot, _ in possible})
         originals = [
             Slot(row, records[row]["text"], (records[row]["target_start"], records[row]["target_end"])) for row in rows
         ]
         of_row = dict(zip(rows, originals, strict=True))
-        changed = [of_row[slot.row].replaced("changed", word) for slot, word, *_ in possible]
+        changed = [of_row[slot.row].replaced("changed", word) for slot, word in possible]
         texts = [slot.text for slot in originals] + [sentence["changed"] for sentence in changed]
         spans = [slot.span for slot in originals] + [(s["changed_start"], s["changed_end"]) for s in changed]
         states = self._predictor.states(texts, spans).astype(np.float64)
         number = {row: index for index, row in enumerate(rows)}
-        before = states[[number[slot.row] for slot, *_ in possible]]
+        before = states[[number[slot.row] for slot, _ in possible]]
         similar = np.einsum("ij,ij->i", before, states[len(rows) :])
-        return [bool(cosine >= least) for cosine in np.round(similar, _DECIMALS)]
-
-
-class Slot(NamedTuple):
-    """A place in a sentence, with the words predicted for it, in lower case and most probable first."""
-
-    row: int
-    text: str
-    span: tuple[int, int]
-    place: Place | None = None
-    words: Sequence[str] = ()
-    probabilities: npt.NDArray[np.float64] = _NOTHING
-    cosines: npt.NDArray[np.float64] = _NOTHING
-    problem: str | None = None
-    """Why nothing could be predicted."""
-
-    def candidates(self) -> Iterator[tuple[str, float, float]]:
-        """Each word with its probability and its cosine to the target."""
-        return zip(self.words, self.probabilities.tolist(), self.cosines.tolist(), strict=True)
-
-    def replaced(self, kind: str, word: str) -> dict[str, Any]:
-        """The sentence with exactly the span replaced, in the case of what was there, and where the new word is."""
-        start, end = self.span
-        word = match_case(word, self.text[start:end])
-        return _sentence(kind, self.text[:start] + word + self.text[end:], (start, start + len(word)))
-
-
-class Words(NamedTuple):
-    """The words, in lower case and without marks, of many texts: flat, with the row and the span of each."""
-
-    words: list[str]
-    rows: npt.NDArray[np.int64]
-    starts: npt.NDArray[np.int32]
-    ends: npt.NDArray[np.int32]
-    counts: npt.NDArray[np.int64]
-
-    @classmethod
-    def tokenized(cls, texts: Sequence[str]) -> Words:
-        """Of texts that have no tokens yet."""
-        return cls.of(texts, *tokenize(texts))
-
-    @classmethod
-    def of(cls, texts: Sequence[str], counts: Any, starts: Any, ends: Any) -> Words:
-        """Those of the tokens that begin with a letter or digit."""
-        rows = np.repeat(np.arange(len(texts)), np.asarray(counts))
-        starts, ends = np.asarray(starts), np.asarray(ends)
-        kept = (character_kinds(texts)[starts_of(texts)[rows] + starts] & (LETTER | DIGIT)) != 0
-        rows, starts, ends = rows[kept], starts[kept], ends[kept]
-        spans = zip(rows.tolist(), starts.tolist(), ends.tolist(), strict=True)
-        words = [texts[row][start:end].lower() for row, start, end in spans]
-        return cls(words, rows, starts, ends, np.bincount(rows, minlength=len(texts)))
-
-    @property
-    def firsts(self) -> npt.NDArray[np.int64]:
-        """The index of each text's first word."""
-        return np.cumsum(self.counts) - self.counts
-
-    def at(self, starts: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
-        """The index of the word that starts there, for each text."""
-        index = np.flatnonzero(self.starts == starts[self.rows])
-        if len(index) != len(starts):
-            raise StageError("a target is no word of its sentence: the store was not made by this version")
-        return index
-
-    def by_row(self) -> list[dict[int, str]]:
-        """For each text its words by where they start."""
-        texts: list[dict[int, str]] = [{} for _ in self.counts]
-        for row, start, word in zip(self.rows.tolist(), self.starts.tolist(), self.words, strict=True):
-            texts[row][start] = word
-        return texts
-
-
-def _sentence(kind: str, text: str, span: tuple[int, int]) -> dict[str, Any]:
-    start, end = span
-    return {kind: text, f"{kind}_word": text[start:end], f"{kind}_start": start, f"{kind}_end": end}
+        cosines: list[float] = np.round(similar, _DECIMALS).tolist()
+        return cosines
 
 
 def _positive(target: str, rule: str, sentence: dict[str, Any]) -> dict[str, Any]:
@@ -368,5 +338,5 @@ def _positive(target: str, rule: str, sentence: dict[str, Any]) -> dict[str, Any
 
 
 def _aligned_positive(record: Mapping[str, Any]) -> dict[str, Any]:
-    sentence = _sentence("positive", record["paraphrase"], (record["aligned_start"], record["aligned_end"]))
+    sentence = sentence_columns("positive", record["paraphrase"], (record["aligned_start"], record["aligned_end"]))
     return {**_positive(record["target"], "aligned", sentence), "positive_cosine": record["alignment"]}

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import pytest
 from hypothesis import settings
@@ -41,6 +43,32 @@ def s3_root(s3_server: S3Server, s3_bucket: str, monkeypatch: pytest.MonkeyPatch
     for name, value in s3_server.env().items():
         monkeypatch.setenv(name, value)
     return f"s3://{s3_bucket}/{secrets.token_hex(6)}"
+
+
+class Ended(NamedTuple):
+    """How a command ended, and what it said."""
+
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Ended]:
+    """`corpusgen` with some arguments, in this process: a new one would load everything again."""
+    from corpusgen.cli import main
+
+    def run(*arguments: object) -> Ended:
+        monkeypatch.setattr(sys, "argv", ["corpusgen", *map(str, arguments)])
+        capsys.readouterr()
+        code: int | str | None = 0
+        try:
+            main()
+        except SystemExit as end:
+            code = end.code
+        return Ended(int(code or 0), *capsys.readouterr())
+
+    return run
 
 
 @pytest.fixture(params=["local", "s3"])

@@ -26,8 +26,9 @@ def test_each_package_that_is_missing_is_named_with_the_command_that_installs_it
 
 def without_network(command):
     """The command on a host of its own that has nothing but its loopback."""
-    if not shutil.which("unshare") or subprocess.run(["unshare", "-n", "true"], capture_output=True).returncode:
-        pytest.skip("a host without a network needs unshare and the right to use it")
+    tools = shutil.which("unshare") and shutil.which("ip")
+    if not tools or subprocess.run(["unshare", "-n", "true"], capture_output=True).returncode:
+        pytest.skip("a host without a network needs unshare, ip and the right to use them")
     return ["unshare", "-n", "sh", "-c", 'ip link set lo up && exec "$@"', "sh", *command]
 
 

@@ -245,9 +245,7 @@ def main() -> None:
     parser.add_argument("--rank", type=int, default=28)
     parser.add_argument("--tokens", type=int, default=4_500_000, help="how many to learn from, repetitions counted")
     parser.add_argument("--learning-rate", type=float, default=1.4e-3)
-    parser.add_argument(
-        "--masked", type=float, default=0.2, help="share of words to predict; 0.15 in the test"
-    )
+    parser.add_argument("--masked", type=float, default=0.2, help="share of words to predict; 0.15 in the test")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--report", type=int, default=100, help="steps between two reports, with a saved state each")

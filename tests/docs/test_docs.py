@@ -34,7 +34,7 @@ SETTINGS = {
     "train": (TrainSettings, "configs/distill_bert_large.yaml"),
 }
 OTHER_PROGRAMS = {".ci/run", "docker", "echo", "export", "kubectl", "pip", "ray"}
-QUICK = {("corpusgen", name) for name in ("status", "verify", "gc", "calibrate")}
+QUICK = {("corpusgen", name) for name in ("status", "verify", "gc", "calibrate", "sample", "stats", "export", "merge")}
 BLOCKS = [block for document in DOCUMENTS for block in blocks.blocks_of(document)]
 SHELL, PYTHON, YAML, PLAIN = ("bash", "console", "sh"), ("python",), ("yaml",), ("", "json")
 MARKS = ("not run", "not settings", "file")
