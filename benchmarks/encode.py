@@ -63,12 +63,13 @@ def speed(model: str, texts: list[str], spans: list[Span], rounds: int) -> dict[
 
 def stream(count: int) -> dict[str, float]:
     """Resident memory after some and after all of a stream's texts."""
-    short = [f"a {noun} by the {place}" for noun in support.NOUNS for place in support.PLACES]
+    words = support.vocabulary()
 
     def items() -> Iterator[tuple[str, Span]]:
+        """All different: the same text would be encoded once for many."""
         for number in range(count):
-            text = short[number % len(short)]
-            yield text, (2, text.index(" ", 2))
+            chosen = [words[number // len(words) ** place % len(words)] for place in range(4)]
+            yield " ".join(chosen), (0, len(chosen[0]))
 
     with tempfile.TemporaryDirectory() as folder:
         backbone = Backbone(BackboneSettings(model=support.write_masked_lm(folder)), "cpu", threads=1)

@@ -76,3 +76,10 @@ def test_the_shipped_adapter_is_small_and_predicts_words(tmp_path, monkeypatch):
 def test_the_encoder_itself_has_a_name_too():
     assert model_path("embedded:minilm", "backbone") == str(embedded.base_folder())
     assert embedded.content_hash("embedded:minilm") != embedded.content_hash("embedded:minilm-mlm")
+
+
+def test_a_cache_that_cannot_be_written_is_named(trained, tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    with pytest.raises(StageError, match=r"cannot be written: .*set XDG_CACHE_HOME"):
+        embedded.model_folder("embedded:minilm-mlm")

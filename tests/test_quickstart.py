@@ -24,6 +24,13 @@ def test_each_package_that_is_missing_is_named_with_the_command_that_installs_it
         module.quickstart("nowhere", print)
 
 
+@pytest.mark.parametrize("folder", ["here", "a, b: [c] #d", "123"])
+def test_folders_may_have_any_name(folder):
+    build, training = module.settings(folder, 70)
+    assert (build.store, training.corpus, training.output) == (f"{folder}/corpus", f"{folder}/corpus", f"{folder}/run")
+    assert build.sample.size == 70
+
+
 def without_network(command):
     """The command on a host of its own that has nothing but its loopback."""
     tools = shutil.which("unshare") and shutil.which("ip")
@@ -46,7 +53,8 @@ def test_everything_runs_without_a_network_is_resumed_and_then_done(tmp_path):
     while interrupted.poll() is None and not (commits.is_dir() and any(commits.iterdir())):
         time.sleep(0.2)
     interrupted.send_signal(signal.SIGINT)
-    assert interrupted.wait(120) == 130 or "trained" in interrupted.stdout.read()
+    printed, _ = interrupted.communicate(timeout=120)
+    assert interrupted.returncode == 130, printed
 
     finished = run(without_network(COMMAND))
     printed, _ = finished.communicate()

@@ -91,19 +91,24 @@ def _merge(base: Path, adapter: Path, folder: Path) -> None:
     wanted = {name: merged[name] for name in model.state_dict() if name in merged}
     model.load_state_dict(wanted, strict=True, assign=True)
     model.tie_weights()
-    folder.parent.mkdir(parents=True, exist_ok=True)
     # Many workers of a node may come here at once: each makes its own folder, the first one's stays.
-    temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    temporary: str | None = None
     try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        temporary = tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent)
         model.save_pretrained(temporary)
         AutoTokenizer.from_pretrained(base).save_pretrained(temporary)
-        temporary.chmod(0o755)
-        temporary.rename(folder)
-    except OSError:
+        Path(temporary).chmod(0o755)
+        os.rename(temporary, folder)
+    except OSError as error:
         if not folder.is_dir():
-            raise
+            raise StageError(
+                f"{folder}: the embedded model cannot be written: {error}; make room there, or set XDG_CACHE_HOME to a "
+                "folder that has some"
+            ) from error
     finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+        if temporary:
+            shutil.rmtree(temporary, ignore_errors=True)
 
 
 def _adapter(name: str) -> Traversable | None:

