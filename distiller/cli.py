@@ -152,11 +152,12 @@ def nearest(
 
     Example: distiller nearest runs/mine words.parquet --text "The bank raised its rates." --word bank
     """
-    from distiller.use import marked, nearest_in_file
+    from corpusgen.inspect.rows import marked
+    from distiller.use import nearest_in_file
 
     query = _load(model, backbone, device).encode_words(word, text, output=kind)
     for neighbour in nearest_in_file(query, candidates, kind, k):
-        typer.echo(f"{neighbour.cosine:.3f}  {marked(neighbour.text, neighbour.span)}")
+        typer.echo(f"{neighbour.cosine:.3f}  {marked(neighbour.text, *neighbour.span)}")
 
 
 @app.command()

@@ -139,13 +139,3 @@ def _better(best: list[Neighbour], query: Any, batch: pa.RecordBatch, kind: str,
         for row, cosine in zip(batch.take(pa.array(rows[0])).to_pylist(), cosines[0], strict=True)
     ]
     return sorted([*best, *found], key=lambda neighbour: -neighbour.cosine)[:k]
-
-
-def marked(text: str, span: Span) -> str:
-    """A text with the word in brackets.
-
-    >>> marked("The bank raised its rates.", (4, 8))
-    'The [bank] raised its rates.'
-    """
-    start, end = span
-    return f"{text[:start]}[{text[start:end]}]{text[end:]}"

@@ -147,16 +147,16 @@ def _sample_triples(corpus: str, count: int = 3) -> Iterator[str]:
     """Those whose positive is another word come first: they show most."""
     import pyarrow.compute as pc
 
+    from corpusgen.inspect.rows import marked
     from corpusgen.store import TripleStore
-    from distiller.use import marked
 
     table = TripleStore(corpus).to_table()
     different = pc.greater(table["edit_distance"], 3)
     table = table.append_column("different", different).sort_by([("different", "descending"), ("id", "ascending")])
     for row in table.slice(0, count).to_pylist():
-        yield f"  = {marked(row['text'], (row['target_start'], row['target_end']))}"
-        yield f"  + {marked(row['positive'], (row['positive_start'], row['positive_end']))}"
-        yield f"  - {marked(row['negative'], (row['negative_start'], row['negative_end']))}\n"
+        yield f"  = {marked(row['text'], row['target_start'], row['target_end'])}"
+        yield f"  + {marked(row['positive'], row['positive_start'], row['positive_end'])}"
+        yield f"  - {marked(row['negative'], row['negative_start'], row['negative_end'])}\n"
 
 
 def _evaluation_data(folder: str) -> Path:
