@@ -123,4 +123,4 @@ def test_analogies():
 
 def test_all_sets_of_the_folder_are_found():
     tasks = {task.name: sum(len(items.pairs) for items in task.sets) for task in find_tasks(shared_data("eval"))}
-    assert tasks == {"wic": 6066, "scws": 2003, "sts": 7608, "stsb": 1500, "mclwic": 3000}
+    assert tasks == {"wic": 6066, "scws": 2003, "sts": 7608, "stsb": 1500, "mclwic": 3000, "wordsim": 1872}
