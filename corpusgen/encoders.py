@@ -12,6 +12,8 @@ import torch
 
 from corpusgen import embedded
 from corpusgen.errors import StageError
+from corpusgen.model_files import local_path
+from corpusgen.models import can_only_be_a_path
 
 _DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 
@@ -65,8 +67,8 @@ def model_path(name: str, role: str) -> str:
     """A folder's path or a hub id; StageError for what can only be a path but leads nowhere."""
     if name.startswith(embedded.PREFIX):
         return embedded.model_folder(name)
-    path = os.path.expanduser(name)
-    if not os.path.isdir(path) and (path.startswith((os.sep, ".")) or path.count("/") > 1):
+    path = local_path(name)
+    if not os.path.isdir(path) and can_only_be_a_path(path):
         raise StageError(f"{role} {name}: no such folder")
     return path
 

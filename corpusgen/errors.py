@@ -4,11 +4,17 @@ The command line prints the message of a `CorpusgenError` and nothing else, then
 any other exception is a bug of ours and keeps its traceback.
 """
 
+from corpusgen.credentials import without_credentials
+
 
 class CorpusgenError(Exception):
     """Something the user can put right; the message says what and how."""
 
     exit_code = 1
+
+    def __init__(self, message: str = "") -> None:
+        # What a library says of a failure may quote an address with credentials in it.
+        super().__init__(without_credentials(message))
 
 
 class ConfigError(CorpusgenError):

@@ -17,6 +17,7 @@ from corpusgen.engine.parts import ReadRows
 from corpusgen.errors import StageError
 from corpusgen.lexical import edit_distance, same_kind
 from corpusgen.masked import MaskedPredictor
+from corpusgen.models import confirmed
 from corpusgen.negatives import largest_cosine, why_not_negative
 from corpusgen.places import Place, class_of_place, is_name
 from corpusgen.positives import looks_like, why_not_positive
@@ -24,7 +25,7 @@ from corpusgen.rules import RuleSettings
 from corpusgen.schemas import TARGETS
 from corpusgen.slots import Judged, Pairs, Seen, Slot, Words, sentence_columns
 from corpusgen.store import CommittedTable, Store
-from corpusgen.triples import TRIPLES
+from corpusgen.triples import ALIGNED, ENRICHED, SUBSTITUTION, TRIPLES
 from corpusgen.vectors import WordVectors, open_vectors
 
 _LIGHT = Resources(cpus=0.05)
@@ -57,7 +58,8 @@ class _WithVectors(Stage):
     def setup(self) -> None:
         """Open the vectors."""
         self._rules = RuleSettings.model_validate(self.rules)
-        self._vectors: WordVectors = open_vectors(self.vectors, self.vector_words, self.max_words)
+        path, _ = confirmed(self.vectors, None, self.models.get("vectors"))
+        self._vectors: WordVectors = open_vectors(path, self.vector_words, self.max_words)
 
 
 @dataclass
@@ -146,7 +148,9 @@ class MakeTriples(_WithVectors):
         """Load the masked LM, the vectors of all its words, and which words of the corpus are names."""
         super().setup()
         threads = max(1, int(self.resources.cpus))
-        self._predictor = MaskedPredictor(**self.masked, device=self.device, threads=threads)
+        model, revision = confirmed(self.masked["model"], self.masked.get("revision"), self.models.get("masked"))
+        settings = {**self.masked, "model": model, "revision": revision}
+        self._predictor = MaskedPredictor(**settings, device=self.device, threads=threads)
         words = [word.lower() for word in self._predictor.vocabulary]
         self._of_words, self._known = self._vectors.lookup(words), self._vectors.knows(words)
         self._names: dict[str, bool] = {}
@@ -302,7 +306,7 @@ class MakeTriples(_WithVectors):
         for slot, judged, likeness in self.tried_positives(slots, records):
             if slot.row not in positives and self.says_the_same(likeness):
                 record = records[slot.row]
-                rule = "enriched" if "paraphrase" in record else "substitution"
+                rule = ENRICHED if "paraphrase" in record else SUBSTITUTION
                 positives[slot.row] = {
                     **_positive(record["target"], rule, slot.replaced("positive", judged.word)),
                     "positive_cosine": judged.cosine,
@@ -339,4 +343,4 @@ def _positive(target: str, rule: str, sentence: dict[str, Any]) -> dict[str, Any
 
 def _aligned_positive(record: Mapping[str, Any]) -> dict[str, Any]:
     sentence = sentence_columns("positive", record["paraphrase"], (record["aligned_start"], record["aligned_end"]))
-    return {**_positive(record["target"], "aligned", sentence), "positive_cosine": record["alignment"]}
+    return {**_positive(record["target"], ALIGNED, sentence), "positive_cosine": record["alignment"]}

@@ -28,7 +28,7 @@ TOO_LONG = "target is longer than the model's input"
 OUTSIDE = "span is empty or outside the text"
 
 # Measured on one core (beyond 2,048 the activations leave the cache). A GPU wants far more at a time.
-_BATCH_TOKENS = {"cpu": 1024, "cuda": 16384}
+BATCH_TOKENS = {"cpu": 1024, "cuda": 16384}
 _TEXTS_AT_ONCE = 1000  # encodings are large objects: keep few of them
 
 
@@ -176,7 +176,7 @@ class MaskedPredictor:
             raise StageError(f"{model}: its vocabulary has no whole words; is its tokenizer in the same folder?")
         self._longest = longest_input(self._tokenizer, self._model)
         self._whole_target = masks == "word"
-        self._batch_tokens = batch_tokens or _BATCH_TOKENS.get(self._device.type, _BATCH_TOKENS["cpu"])
+        self._batch_tokens = batch_tokens or BATCH_TOKENS.get(self._device.type, BATCH_TOKENS["cpu"])
         self._forbidden = torch.from_numpy(self._pieces.word < 0).to(self._device)
         self._top_k = min(top_k, self._forbidden.shape[1])
         self._places = torch.empty(0, dtype=torch.long)

@@ -21,10 +21,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from corpusgen.errors import CorpusgenError, StoreError
-from corpusgen.store import Commit, CommittedTable, Part, Plan, StageCount, Store, Totals, Unit
+from corpusgen.errors import CorpusgenError
+from corpusgen.store import Commit, CommittedTable, Plan, StageCount, Store, Totals, Unit
 from corpusgen.store.records import content_hash
 from corpusgen.store.status import PassStatus
+from corpusgen.triples import PARAPHRASES_TABLE
 
 DUPLICATE = "same sentence and target as another"
 _PASS = "generate"
@@ -54,6 +55,11 @@ class _Source:
     def complete(self) -> bool:
         return len(self.commits) == len(self.plan.units)
 
+    @property
+    def tables(self) -> dict[str, pa.Schema]:
+        """What is merged: not what is kept only for building again, which older stores do not have."""
+        return {name: schema for name, schema in self.plan.tables.items() if name != PARAPHRASES_TABLE}
+
 
 def merge(output: str, roots: Sequence[str], say: Say = lambda line: None) -> Totals:
     """Make, or go on with, a store of the triples and rejects of several; return what it adds up to."""
@@ -67,14 +73,14 @@ def merge(output: str, roots: Sequence[str], say: Say = lambda line: None) -> To
     target.ensure_corpus(_corpus(sources))
     commits = [(source, commit) for source in sources for commit in source.commits]
     fingerprint = content_hash({"pass": _PASS, "stage": _STAGE, "version": _VERSION})
-    plan = Plan.of(fingerprint, [[_record(*pair)] for pair in commits], sources[0].plan.tables)
+    plan = Plan.of(fingerprint, [[_record(*pair)] for pair in commits], sources[0].tables)
     pass_store = target.pass_store(_PASS)
     pass_store.ensure_plan(plan)
     done = pass_store.committed()
     repeated = _repeated(commits)
     for (source, commit), unit, twice in zip(commits, plan.units, repeated, strict=True):
         if unit.id not in done:
-            _copy(target, source.store, commit, unit, twice)
+            _copy(target, plan, source.store, commit, unit, twice)
     return PassStatus(pass_store).refresh()
 
 
@@ -94,15 +100,15 @@ def _check(target: Store, sources: Sequence[_Source]) -> None:
         raise CorpusgenError(f"{target.url} cannot be merged into itself; give a new store as OUTPUT")
     first = sources[0]
     for source in sources[1:]:
-        if source.plan.tables != first.plan.tables:
+        if source.tables != first.tables:
             raise CorpusgenError(
                 f"{source.store.url} has other columns than {first.store.url}: {_columns(source, first)}"
             )
 
 
 def _columns(one: _Source, other: _Source) -> str:
-    for table in one.plan.tables.keys() | other.plan.tables.keys():
-        ours, theirs = (set(side.plan.tables.get(table, pa.schema([]))) for side in (one, other))
+    for table in one.tables.keys() | other.tables.keys():
+        ours, theirs = (set(side.tables.get(table, pa.schema([]))) for side in (one, other))
         if ours != theirs:
             names = sorted({column.name for column in ours ^ theirs})
             return f"{', '.join(names)} of table {table!r}"
@@ -160,11 +166,14 @@ def _keys(store: Store, commit: Commit) -> npt.NDArray[np.bytes_]:
     return np.array(digests, f"S{_KEY_BYTES}")
 
 
-def _copy(target: Store, source: Store, commit: Commit, unit: Unit, repeated: npt.NDArray[np.bool_]) -> None:
-    tables = {name: _read(source, part) for name, part in commit.parts.items()}
+def _copy(
+    target: Store, plan: Plan, source: Store, commit: Commit, unit: Unit, repeated: npt.NDArray[np.bool_]
+) -> None:
+    schemas = plan.tables
+    parts = {name: part for name, part in commit.parts.items() if name in schemas}
+    tables = {name: pq.read_table(io.BytesIO(source.read_part(part))) for name, part in parts.items()}
     kept = len(repeated) - int(repeated.sum())
     if repeated.any():
-        schemas = target.pass_store(_PASS).plan().tables
         triples = tables["triples"]
         tables["triples"] = triples.filter(pa.array(~repeated))
         if "rejects" in schemas:
@@ -182,25 +191,9 @@ def _copy(target: Store, source: Store, commit: Commit, unit: Unit, repeated: np
     target.pass_store(_PASS).commit(unit.id, f"merge-{unit.id[:8]}", tables, quarantined, [*stages, count], _STAGE, now)
 
 
-def _read(store: Store, part: Part) -> pa.Table:
-    return pq.read_table(io.BytesIO(_bytes(store, part)))
-
-
-def _bytes(store: Store, part: Part) -> bytes:
-    try:
-        data = store.files.read(part.path)
-    except FileNotFoundError:
-        data = b""
-    if hashlib.sha256(data).hexdigest() != part.sha256:
-        raise StoreError(
-            f"{store.url}/{part.path} is not what was committed; `corpusgen verify {store.url}` tells more"
-        )
-    return data
-
-
 def _quarantined(store: Store, commit: Commit) -> Iterator[dict[str, Any]]:
     if commit.quarantine:
-        for line in _bytes(store, commit.quarantine).splitlines():
+        for line in store.read_part(commit.quarantine).splitlines():
             yield json.loads(line)
 
 

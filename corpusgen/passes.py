@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from corpusgen.config import BuildConfig
@@ -13,6 +14,7 @@ from corpusgen.engine.passes import Executor, run_pass
 from corpusgen.errors import ConfigError
 from corpusgen.generate import AlignTargets, MakeTriples, ReadTargets
 from corpusgen.models import describe_models
+from corpusgen.reuse import Reuse
 from corpusgen.schemas import SENTENCES, TARGETS
 from corpusgen.sources import readers
 from corpusgen.store import CommittedTable, Store, Totals
@@ -23,38 +25,43 @@ from corpusgen.targets.vocabulary import COUNTS, VOCABULARY, count_words
 from corpusgen.text.filters import FilterSentences
 from corpusgen.text.language import IdentifyLanguage
 from corpusgen.text.segment import SegmentSentences
+from corpusgen.translate.fairseq_compat import BEWARE
 from corpusgen.translate.stage import RoundTrip
-from corpusgen.triples import FAILED, TRIPLES
+from corpusgen.triples import FAILED, PARAPHRASES, PARAPHRASES_TABLE, TRIPLES, enriched_paraphrases
 
-_GROUP_ROWS = 100_000  # sentences a unit when they are read again: a few seconds of work
+log = logging.getLogger(__name__)
+
+GROUP_ROWS = 100_000  # sentences a unit when they are read again: a few seconds of work
 
 
 def harvest(config: BuildConfig, store: Store) -> Pass:
     """Source files → sentences, and the number of their words."""
+    cut = {"mediawiki": readers.mediawiki_slices, "parquet": readers.parquet_slices}
+    slices = cut.get(config.source.kind, readers.range_slices)(config.source.paths, config.source.unit_bytes)
+    tables = {"sentences": SENTENCES, "counts": COUNTS}
+    return Pass("harvest", _harvest_stages(config), slices, tables, derived={"counts": count_words})
+
+
+def _harvest_stages(config: BuildConfig) -> list[Stage]:
     source, language = config.source, config.language
     stages: list[Stage]
     match source.kind:
         case "mediawiki":
-            slices = readers.mediawiki_slices(source.paths, source.unit_bytes)
             stages = [readers.MediaWikiPages(), readers.ExtractText()]
         case "parquet":
-            slices = readers.parquet_slices(source.paths, source.unit_bytes)
             stages = [readers.ParquetRows(source.text_field)]
         case "wikiextractor":
-            slices = readers.range_slices(source.paths, source.unit_bytes)
             stages = [readers.WikiExtractor()]
         case "jsonl":
-            slices = readers.range_slices(source.paths, source.unit_bytes)
             stages = [readers.JsonLines(source.text_field)]
         case "text":
-            slices = readers.range_slices(source.paths, source.unit_bytes)
             stages = [readers.PlainText()]
     if language.identify:
         stages.append(IdentifyLanguage(language.code, language.threshold, language.model))
     segmenter = config.segmenter
     stages.append(SegmentSentences(segmenter.kind, language.code, segmenter.model_dir, segmenter.use_gpu))
     stages.append(FilterSentences(language.code, **config.filters.model_dump()))
-    return Pass("harvest", stages, slices, {"sentences": SENTENCES, "counts": COUNTS}, derived={"counts": count_words})
+    return stages
 
 
 def vocabulary(config: BuildConfig, store: Store) -> Pass:
@@ -69,7 +76,7 @@ def candidates(config: BuildConfig, store: Store) -> Pass:
     words = CommittedTable(store, "vocabulary", "vocabulary")
     sentences = part_records(CommittedTable(store, "harvest", "sentences"))
     stage = SketchCandidates(config.sample.size, config.seed, store=store)
-    return Pass("candidates", [stage], _with_hash(grouped(sentences, _GROUP_ROWS), words), {"candidates": CANDIDATES})
+    return Pass("candidates", [stage], _with_hash(grouped(sentences, GROUP_ROWS), words), {"candidates": CANDIDATES})
 
 
 def selection(config: BuildConfig, store: Store) -> Pass:
@@ -84,11 +91,23 @@ def sample(config: BuildConfig, store: Store) -> Pass:
     chosen = CommittedTable(store, "selection", "selection")
     sentences = part_records(CommittedTable(store, "harvest", "sentences"))
     stage = FetchTargets(store=store)
-    return Pass("sample", [stage], _with_hash(grouped(sentences, _GROUP_ROWS), chosen), {"targets": TARGETS})
+    return Pass("sample", [stage], _with_hash(grouped(sentences, GROUP_ROWS), chosen), {"targets": TARGETS})
 
 
 def generate(config: BuildConfig, store: Store) -> Pass:
     """Targets → triples, and the targets that did not become one."""
+    stages = _generate_stages(config, store)
+    targets = part_records(CommittedTable(store, "sample", "targets"))
+    words = CommittedTable(store, "vocabulary", "vocabulary")
+    slices = _with_hash(row_slices(targets, config.generate.unit_targets), words)
+    tables = {"triples": TRIPLES, "rejects": FAILED}
+    if config.generate.positives != "round_trip" or _was_planned_without(store, "generate", PARAPHRASES_TABLE):
+        return Pass("generate", stages, slices, tables)
+    tables[PARAPHRASES_TABLE] = PARAPHRASES.with_metadata({RoundTrip.name: str(RoundTrip.version)})
+    return Pass("generate", stages, slices, tables, {PARAPHRASES_TABLE: enriched_paraphrases})
+
+
+def _generate_stages(config: BuildConfig, store: Store) -> list[Stage]:
     assert config.vectors
     assert config.masked
     rules, code, device = config.rules.model_dump(mode="json"), config.language.code, config.generate.device
@@ -101,10 +120,12 @@ def generate(config: BuildConfig, store: Store) -> Pass:
         stages.append(RoundTrip(there, back, config.translation.pivot, code, *identification, device))
         stages.append(AlignTargets(*vectors))
     stages.append(MakeTriples(*vectors, config.masked.model_dump(mode="json"), store, device))
-    targets = part_records(CommittedTable(store, "sample", "targets"))
-    words = CommittedTable(store, "vocabulary", "vocabulary")
-    slices = _with_hash(row_slices(targets, config.generate.unit_targets), words)
-    return Pass("generate", stages, slices, {"triples": TRIPLES, "rejects": FAILED})
+    return stages
+
+
+def _was_planned_without(store: Store, pass_name: str, table: str) -> bool:
+    """Whether an earlier version began the pass, when there was no such table: then it is finished as it was begun."""
+    return store.files.exists(f"{pass_name}/plan.json") and table not in store.pass_store(pass_name).plan().tables
 
 
 def passes_of(config: BuildConfig) -> list[str]:
@@ -139,7 +160,16 @@ PASSES: dict[str, Callable[[BuildConfig, Store], Pass]] = {
 }
 
 
-def _check_workers(config: BuildConfig) -> None:
+def stages_of(config: BuildConfig, store: Store, until: str | None = None) -> list[Stage]:
+    """The stages of all passes up to `until`, for what their workers need: no input is looked at."""
+    names = passes_of(config)
+    names = names[: names.index(until) + 1] if until in names else names
+    of_targets = (MergeCounts, SketchCandidates, SelectTargets, FetchTargets)
+    stages = _harvest_stages(config) + [kind(store=store) for kind in of_targets[: len(names) - 1]]
+    return stages + (_generate_stages(config, store) if "generate" in names else [])
+
+
+def check_workers(config: BuildConfig) -> None:
     """ConfigError for workers of a stage that there is not: they would be ignored."""
     readers_of_text = (readers.MediaWikiPages, readers.ExtractText)
     of_text = (IdentifyLanguage, SegmentSentences, FilterSentences)
@@ -153,23 +183,52 @@ def _check_workers(config: BuildConfig) -> None:
             raise ConfigError(f"run.workers.{name}: there is no such stage; {remedy}")
 
 
+def content_of(config: BuildConfig) -> dict[str, Any]:
+    """What determines the corpus, for its corpus.json."""
+    return {"passes": passes_of(config), "settings": config.content(), "models": describe_models(config)}
+
+
+def _warn(config: BuildConfig, models: Mapping[str, Mapping[str, Any]]) -> None:
+    """Of models that are not to be trusted blindly, and of those that cannot be checked."""
+    if config.translation and "fairseq" in (config.translation.forward.backend, config.translation.back.backend):
+        log.warning("translation: %s", BEWARE)
+    for role, model in models.items():
+        if not (model.get("sha256") or model.get("revision")):
+            log.warning(
+                "%s: %s is not on this machine: nobody checks that all workers have the same", role, model["id"]
+            )
+
+
 def build(
     config: BuildConfig,
     executor: Executor,
     until: str | None = None,
     on_pass: Callable[[str, Totals], None] = lambda name, totals: None,
+    reuse: str | None = None,
+    say: Callable[[str], None] = lambda line: None,
 ) -> Store:
-    """Run, or go on with, the passes of a build up to and including `until`; `on_pass` hears of each when done."""
-    _check_workers(config)
+    """Run, or go on with, the passes of a build up to and including `until`; `on_pass` hears of each when done.
+
+    `reuse` is the root of a store to take from what would come out the same; `say` hears what that is.
+    """
+    check_workers(config)
     names = passes_of(config)
     if until is not None and until not in names:
         raise ConfigError(f"the pass {until!r} needs more settings; there are enough for {', '.join(names)}")
     store = Store.at(config.store)
-    content = {"passes": names, "settings": config.content(), "models": describe_models(config)}
+    content = content_of(config)
+    _warn(config, content["models"])
+    reused = Reuse(reuse, store, content, say) if reuse else None
     for name in names:
         pass_ = PASSES[name](config, store)
+        for stage in pass_.stages:
+            stage.models = content["models"]
+        if reused and name == "harvest":
+            reused.check(pass_)
         # Only now that the settings have proved usable do they become those of the corpus.
         store.ensure_corpus(content)
+        if reused:
+            pass_ = reused.begin(pass_, store.pass_store(name))
         on_pass(name, run_pass(pass_, store.pass_store(name), executor, config.run))
         if name == until:
             break

@@ -27,6 +27,7 @@ import aiohttp
 from ray.exceptions import AuthenticationError
 from ray.job_submission import JobSubmissionClient
 
+from corpusgen.engine.cluster import REFUSED
 from corpusgen.errors import ConfigError, CorpusgenError
 
 Say = Callable[[str], None]
@@ -211,11 +212,7 @@ def _explained(address: str) -> Iterator[None]:
             "check the address; a dashboard that only listens on its own machine needs a tunnel (docs/cluster.md)"
         ) from error
     except AuthenticationError as error:
-        raise CorpusgenError(
-            f"{address} refuses the token, or misses one\n"
-            "set RAY_AUTH_MODE=token, and the cluster's token as RAY_AUTH_TOKEN or in ~/.ray/auth_token; "
-            "`ray get-auth-token` on the head prints it"
-        ) from error
+        raise CorpusgenError(f"{address} {REFUSED}") from error
     except RuntimeError as error:  # an answer that is not what Ray's client asked for
         raise CorpusgenError(f"{address}: {error}") from error
 

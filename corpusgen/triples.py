@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from corpusgen.schemas import PLACE
+
+ALIGNED, ENRICHED, SUBSTITUTION = "aligned", "enriched", "substitution"
+"""What may have chosen a positive word."""
 
 
 def _field(name: str, kind: pa.DataType, description: str) -> pa.Field:
@@ -61,3 +65,17 @@ FAILED = pa.schema(
     ]
 )
 """Targets that did not become a triple."""
+
+PARAPHRASES_TABLE = "paraphrases"
+PARAPHRASES = pa.schema(
+    [
+        _field("id", pa.string(), "id of the sentence of an enriched triple"),
+        _field("paraphrase", pa.string(), "its paraphrase as the translator gave it, with the aligned word"),
+    ]
+)
+"""The only translations that neither triples nor rejects hold: with it, no target need be translated again."""
+
+
+def enriched_paraphrases(rows: pa.Table) -> pa.Table:
+    """Of the rows that became triples, the paraphrases in which another word took the place of the aligned one."""
+    return rows.filter(pc.equal(rows["positive_rule"], ENRICHED)).select(PARAPHRASES.names)

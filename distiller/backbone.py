@@ -23,6 +23,7 @@ from corpusgen.encoders import (
     padded,
 )
 from corpusgen.errors import ConfigError, StageError
+from corpusgen.models import confirmed
 from distiller.settings import BackboneSettings
 
 OUTSIDE = "span is empty or outside the text"
@@ -53,6 +54,12 @@ def shape_of(settings: BackboneSettings) -> Shape:
     with explained_loading(settings.model, "backbone"):
         config = AutoConfig.from_pretrained(path, revision=settings.revision)
     return _shape(config, settings)
+
+
+def confirmed_backbone(settings: BackboneSettings, recorded: Mapping[str, Any]) -> BackboneSettings:
+    """The settings with the place of the model on this machine; StageError if it is not the one recorded."""
+    model, revision = confirmed(settings.model, settings.revision, recorded)
+    return settings.model_copy(update={"model": model, "revision": revision})
 
 
 class Backbone:

@@ -34,7 +34,10 @@ def _root() -> None:
 
 @app.command()
 def version() -> None:
-    """Print the version."""
+    """Print the version.
+
+    Example: distiller version
+    """
     typer.echo(__version__)
 
 
@@ -93,6 +96,23 @@ def info(model: Model, as_json: Annotated[bool, typer.Option("--json", help="Pri
     }
     for name, value in rows.items():
         typer.echo(f"{name:20}{value}")
+
+
+@app.command()
+def report(
+    run_folder: Annotated[str, typer.Argument(help="Folder of a run, or s3://….", metavar="RUN")],
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="The page to write; by default report.html in the run.", metavar="FILE"),
+    ] = None,
+) -> None:
+    """A training as a page for a browser: losses, their terms, how positives and negatives part, speed, scores.
+
+    It needs nothing from the network; a training writes it too. Example: distiller report runs/mine -o training.html
+    """
+    from distiller.report import write_report
+
+    typer.echo(write_report(run_folder, output))
 
 
 @app.command()

@@ -20,7 +20,7 @@ import torch
 from numpy.typing import NDArray
 
 from corpusgen.errors import StageError
-from distiller.local_copy import local_copy
+from corpusgen.local_copy import local_copy
 
 Rows = NDArray[np.int64]
 """Numbers of triples: their rows among the features."""

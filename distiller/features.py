@@ -7,7 +7,6 @@ of plan, parts and commits. The digits name the backbone, its layers and the ver
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,7 +26,7 @@ from corpusgen.errors import StoreError
 from corpusgen.models import describe_hub_model
 from corpusgen.store import CommittedTable, Part, Store, Totals, TripleStore
 from corpusgen.store.records import content_hash
-from distiller.backbone import Backbone, Shape, shape_of
+from distiller.backbone import Backbone, Shape, confirmed_backbone, shape_of
 from distiller.settings import BackboneSettings, FeatureSettings
 
 PASS = "features"
@@ -94,7 +93,8 @@ class EncodeTriples(Stage):
 
     def setup(self) -> None:
         """Load the backbone."""
-        self._backbone = Backbone(self.backbone, self.device, threads=max(1, int(self.resources.cpus)))
+        backbone = confirmed_backbone(self.backbone, self.made_with.get("backbone", {}))
+        self._backbone = Backbone(backbone, self.device, threads=max(1, int(self.resources.cpus)))
 
     def process(self, rows: pa.Table) -> Result:
         """Encode all words of one kind at a time; a triple needs all three."""
@@ -152,7 +152,7 @@ def features_content(triples: TripleStore, settings: FeatureSettings) -> dict[st
     """What the features of these triples are made of: their corpus.json."""
     backbone = settings.backbone
     layers, dimension = shape_of(backbone)
-    model = describe_hub_model(os.path.expanduser(backbone.model), backbone.revision)
+    model = describe_hub_model(backbone.model, backbone.revision)
     if "sha256" in model:
         model["id"] = Path(model["id"]).name  # a folder may move
     return {
@@ -182,10 +182,7 @@ def features_identity(content: Mapping[str, Any]) -> str:
 
 def _pass(corpus: Store, triples: TripleStore, settings: FeatureSettings, content: Mapping[str, Any]) -> Pass:
     made_with = {**{name: content[name] for name in ("backbone", "layers")}, **content["settings"]}
-    # All workers load the same commit of a hub model, whatever its branch becomes meanwhile.
-    revision = content["backbone"].get("revision", settings.backbone.revision)
-    backbone = settings.backbone.model_copy(update={"revision": revision})
-    stages = [ReadTriples(store=corpus), EncodeTriples(made_with, backbone, settings.device)]
+    stages = [ReadTriples(store=corpus), EncodeTriples(made_with, settings.backbone, settings.device)]
     slices = row_slices(part_records(triples), settings.unit_triples)
     schema = _schema(content["layers"], content["dimension"])
     return Pass(PASS, stages, slices, {"features": schema, "rejects": _REJECTS})

@@ -10,11 +10,11 @@ import torch
 from numpy.typing import NDArray
 
 from corpusgen.errors import StageError
+from corpusgen.local_copy import local_copy
 from corpusgen.store import TripleStore
 from distiller.backbone import Backbone
 from distiller.data import Rows
 from distiller.features import TRIPLE_COLUMNS, WORDS
-from distiller.local_copy import local_copy
 
 
 class OnlineFeatures:

@@ -10,11 +10,14 @@ import io
 import itertools
 import json
 import tempfile
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 
 from corpusgen.errors import ConfigError, StoreError
@@ -24,7 +27,11 @@ from distiller.settings import TrainSettings
 from distiller.training import Training, Validation
 
 _SETTINGS, _LAST, _BEST = "settings.json", "checkpoints/last.pt", "checkpoints/best.pt"
+_STEPS, _VALIDATIONS, _PROGRESS = "steps.csv", "validations.csv", "progress.json"
 _MAY_CHANGE = {"output", "workers", "max_failures", "checkpoint_steps", "cache", "log_steps"}
+
+Columns = dict[str, npt.NDArray[np.float64]]
+"""The columns of a table."""
 
 
 @dataclass
@@ -34,6 +41,8 @@ class History:
     steps: list[dict[str, float]] = field(default_factory=list)
     """Rows of mean losses, each of some steps; `step` is the last of them."""
     validations: list[dict[str, Any]] = field(default_factory=list)
+    stretches: list[list[tuple[int, float]]] = field(default_factory=list)
+    """Work without a break: the step and the time at its beginning and at each of its checkpoints."""
     _since: dict[str, float] = field(default_factory=dict)
     """Sums since the last row, and how many steps they are of."""
 
@@ -47,6 +56,14 @@ class History:
             self._since = {}
         if validation:
             self.validations.append(asdict(validation))
+
+    def begin(self, step: int) -> None:
+        """Take note of when work begins, or goes on after a break."""
+        self.stretches.append([(step, time.time())])
+
+    def mark(self, step: int) -> None:
+        """Take note of when a step was done."""
+        self.stretches[-1].append((step, time.time()))
 
     def validation_of(self, step: int) -> dict[str, Any]:
         """What held-out triples said after a step."""
@@ -65,10 +82,7 @@ class RunFolder:
         content = {**settings.model_dump(mode="json", exclude=_MAY_CHANGE), **data}
         if self.files.create(_SETTINGS, json.dumps(content, indent=1).encode()):
             return
-        try:
-            stored = json.loads(self.files.read(_SETTINGS))
-        except ValueError:
-            raise StoreError(f"{self.url}/{_SETTINGS} is damaged: give another output, or mend it by hand") from None
+        stored = self.started_with()
         different = sorted(name for name in {*stored, *content} if stored.get(name) != content.get(name))
         if different:
             raise ConfigError(
@@ -76,6 +90,28 @@ class RunFolder:
                 + "\n".join(f"  {name}: {stored.get(name)} there, {content.get(name)} now" for name in different)
                 + "\nuse these again to go on, or give another output"
             )
+
+    def started_with(self) -> dict[str, Any]:
+        """The settings, and what it is made of."""
+        try:
+            stored: dict[str, Any] = json.loads(self.files.read(_SETTINGS))
+        except FileNotFoundError:
+            raise ConfigError(f"{self.url} holds no run: give the `output` of a training") from None
+        except ValueError:
+            raise StoreError(f"{self.url}/{_SETTINGS} is damaged: give another output, or mend it by hand") from None
+        return stored
+
+    def tables(self) -> tuple[Columns, Columns]:
+        """The losses of training and what held-out triples said, up to the last checkpoint."""
+        steps, validations = (
+            _columns(self.files.read(name)) if self.files.exists(name) else {} for name in (_STEPS, _VALIDATIONS)
+        )
+        return steps, validations
+
+    def progress(self) -> dict[str, Any]:
+        """How far it was at the last checkpoint; nothing before the first."""
+        progress: dict[str, Any] = json.loads(self.files.read(_PROGRESS)) if self.files.exists(_PROGRESS) else {}
+        return progress
 
     @property
     def trained(self) -> bool:
@@ -86,10 +122,12 @@ class RunFolder:
         """Write the checkpoint to go on from; first, if this is the best so far, its weights."""
         if best:
             self.files.write(_BEST, _packed({"step": training.progress.step, "model": training.model.state_dict()}))
+        history.mark(training.progress.step)
         self.files.write(_LAST, _packed({**training.state(), "history": asdict(history)}))
-        for name, rows in (("steps", history.steps), ("validations", history.validations)):
+        for name, rows in ((_STEPS, history.steps), (_VALIDATIONS, history.validations)):
             if rows:
-                self.files.write(f"{name}.csv", to_csv(rows))
+                self.files.write(name, to_csv(rows))
+        self.files.write(_PROGRESS, json.dumps(_progress(training, history)).encode())
 
     def last(self) -> bytes | None:
         """The checkpoint to go on from, as it was written."""
@@ -99,6 +137,20 @@ class RunFolder:
         """The step of the best checkpoint and its weights."""
         best = unpacked(self.files.read(_BEST))
         return best["step"], best["model"]
+
+
+def _progress(training: Training, history: History) -> dict[str, Any]:
+    """What the tables do not tell."""
+    progress = asdict(training.progress)
+    del progress["best_loss"]  # infinite at first, which is no JSON; the table of validations has it
+    return {
+        **progress,
+        "last_step": training.last_step,
+        "steps_per_epoch": training.steps_per_epoch,
+        **training.sizes,
+        "workers": training.workers,
+        "stretches": history.stretches,
+    }
 
 
 def _packed(state: Mapping[str, Any]) -> bytes:
@@ -157,6 +209,11 @@ def to_csv(rows: Iterable[Mapping[str, Any]]) -> bytes:
     writer.writeheader()
     writer.writerows(flat)
     return text.getvalue().encode()
+
+
+def _columns(table: bytes) -> Columns:
+    names, *rows = table.decode().splitlines()
+    return dict(zip(names.split(","), np.loadtxt(rows, delimiter=",", ndmin=2).T, strict=True))
 
 
 def loss_curve(history: History, best: Mapping[str, Any]) -> bytes:

@@ -10,6 +10,7 @@ from typing import Any
 
 from corpusgen import embedded
 from corpusgen.errors import ConfigError, StoreError
+from corpusgen.model_files import local_path
 from corpusgen.models import describe_hub_model
 from corpusgen.store.files import Files, open_files
 from distiller.model import WordModel
@@ -83,13 +84,14 @@ class SavedModel:
             batch_tokens=batch_tokens,
         )
 
-    def check_backbone(self, settings: BackboneSettings) -> None:
-        """ConfigError if a folder holds another model than the one that this was trained on."""
-        path = os.path.expanduser(settings.model)
+    def check_backbone(self, settings: BackboneSettings) -> BackboneSettings:
+        """The settings with the place of the model on this machine; ConfigError if it is another than in training."""
         expected = self.config["backbone"].get("sha256")
         if not expected:
-            return
-        if not path.startswith(embedded.PREFIX) and not os.path.isdir(path):
+            return settings
+        embedded_one = settings.model.startswith(embedded.PREFIX)
+        path = settings.model if embedded_one else local_path(settings.model)
+        if not embedded_one and not os.path.isdir(path):
             raise ConfigError(
                 f"the frozen model {settings.model} is not here: give its folder as `backbone` (--backbone in commands)"
             )
@@ -97,6 +99,7 @@ class SavedModel:
             raise ConfigError(
                 f"{settings.model} is not the frozen model that this one was trained on: its files have other content"
             )
+        return settings.model_copy(update={"model": path})
 
 
 def write_saved(path: str, saved: SavedModel) -> None:
@@ -139,6 +142,11 @@ def put_in_card(name: str, evaluation: str) -> None:
     root, folder = _model_in(path, name)
     card = load_saved(name).card.partition(_EVALUATION)[0].rstrip()
     root.write(folder + CARD, f"{card}\n\n{_EVALUATION}\n\n{evaluation}".encode())
+
+
+def evaluation_in(card: str) -> str:
+    """What an evaluation put into a card; nothing, if none did."""
+    return card.partition(_EVALUATION)[2].strip()
 
 
 def _is_place(path: str) -> bool:

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-
-class Section(BaseModel):
-    """A part of the settings."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
+from corpusgen.sections import Section
 
 
 class BackboneSettings(Section):
     """The frozen model whose layer states are distilled."""
 
-    model: str = Field(description="folder or hub id of an encoder")
+    model: str = Field(description="folder, s3://bucket/prefix or hub id of an encoder")
     revision: str | None = Field(None, description="of a hub id: commit, tag or branch")
     first_layer: int | None = Field(
         None, ge=0, description="lowest layer used, 0 being the embeddings; by default the first of the top half"
@@ -82,3 +78,7 @@ class TrainSettings(Section):
     log_steps: int = Field(10, ge=1, description="steps that make a row of steps.csv: their mean losses")
     workers: int = Field(1, ge=1, description="processes that train together")
     max_failures: int = Field(3, ge=0, description="how often a run goes on by itself after a worker died")
+
+    def learning_rate_at(self, step: int) -> float:
+        """That of a step, counted from one on."""
+        return self.learning_rate * min(1.0, step / max(1, self.warmup_steps))

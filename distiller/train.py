@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from corpusgen.engine.cluster import available_cores, ray_cluster
@@ -20,6 +21,7 @@ from corpusgen.errors import ConfigError, CorpusgenError, StoreError
 from corpusgen.store import Store, TripleStore
 from distiller.features import features_content, features_identity, make_features
 from distiller.model import WordModel, check_heads
+from distiller.report import write_report
 from distiller.runs import History, RunFolder, loss_curve, png, to_csv, unpacked
 from distiller.saved import IN_A_RUN, SavedModel, write_saved
 from distiller.settings import FeatureSettings, TrainSettings
@@ -45,7 +47,7 @@ def train(settings: TrainSettings, address: str | None = None, say: Say = print)
         _check_room(settings)
         job = _job(settings, content, say)
         with board() as shown:
-            problem = _fit(train_part, settings, {"job": Job(*job, shown)})
+            problem = _fit(train_part, settings, {"job": replace(job, board=shown)})
     if problem:
         raise ConfigError(problem)
     last = run.last()
@@ -63,6 +65,7 @@ def train(settings: TrainSettings, address: str | None = None, say: Say = print)
     model.load_state_dict(weights)
     write_saved(folder, SavedModel.of(model, settings, content["layers"], content["backbone"], best))
     say(f"model: {folder}")
+    say(f"report: {write_report(settings.output)}")
     return folder
 
 
@@ -71,7 +74,7 @@ def find_learning_rate(settings: TrainSettings, address: str | None = None, say:
     content = _checked(settings)
     with ray_cluster(address):
         _check_room(settings)
-        found = _fit(find_rate_part, settings, {"job": Job(*_job(settings, content, say)), **_RATES})
+        found = _fit(find_rate_part, settings, {"job": _job(settings, content, say), **_RATES})
     rates: list[float] = [rate for rate, _ in found]
     losses = smoothed([loss for _, loss in found])
     lowest = rates[losses.index(min(losses))]
@@ -124,14 +127,10 @@ def _check_room(settings: TrainSettings) -> None:
         raise ConfigError(f"workers: {settings.workers}, but there are {cpus} CPUs")
 
 
-def _job(settings: TrainSettings, content: dict[str, Any], say: Say) -> tuple[TrainSettings, str, str | None]:
-    """Settings, identity and place of the layer states, which are computed now unless that is for later."""
-    model = settings.backbone.model
-    backbone = {
-        "model": os.path.abspath(path) if os.path.isdir(path := os.path.expanduser(model)) else model,
-        # All workers load the same commit of a hub model, whatever its branch becomes meanwhile.
-        "revision": content["backbone"].get("revision", settings.backbone.revision),
-    }
+def _job(settings: TrainSettings, content: dict[str, Any], say: Say) -> Job:
+    """What the workers are told; the layer states are computed now, unless that is for later."""
+    path = os.path.expanduser(settings.backbone.model)
+    backbone = {"model": os.path.abspath(path)} if os.path.isdir(path) else {}
     # Workers have a current folder of their own.
     everywhere = settings.model_copy(
         update={
@@ -142,7 +141,8 @@ def _job(settings: TrainSettings, content: dict[str, Any], say: Say) -> tuple[Tr
         }
     )
     store = None if settings.features == "online" else _make_features(everywhere, say)
-    return everywhere, features_identity(content), None if store is None else store.url
+    place = None if store is None else store.url
+    return Job(everywhere, features_identity(content), place, content["backbone"])
 
 
 def _make_features(settings: TrainSettings, say: Say) -> Store:

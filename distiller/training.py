@@ -95,6 +95,11 @@ class Training:
         return self._order.steps_per_epoch
 
     @property
+    def sizes(self) -> dict[str, int]:
+        """How many triples it trains on, and how many it is validated with."""
+        return {"trained_on": len(self._rows), "held_out": len(self._held_out)}
+
+    @property
     def validation_interval(self) -> int:
         """Steps from one validation to the next."""
         return max(1, round(self.settings.validate_every * self.steps_per_epoch))
@@ -111,7 +116,7 @@ class Training:
 
         The number counts from one; what is yielded is the same in all workers.
         """
-        for step, losses in self.steps(self._warmed_up):
+        for step, losses in self.steps(lambda step: self.settings.learning_rate_at(step + 1)):
             due = step % self.validation_interval == 0 or step >= self.last_step
             validation = self._validated() if due else None
             self.progress.finished |= step >= self.last_step
@@ -139,9 +144,6 @@ class Training:
             losses = self._step(batch.states.to(self._device), place, batch.size)
             self.progress.step = batch.step + 1
             yield self.progress.step, losses
-
-    def _warmed_up(self, step: int) -> float:
-        return self.settings.learning_rate * min(1.0, (step + 1) / max(1, self.settings.warmup_steps))
 
     def _step(self, states: torch.Tensor, place: TrainingPlace, batch_size: int) -> dict[str, float]:
         self._model.train()

@@ -78,8 +78,7 @@ class WordDistiller:
         `device` "auto" is a GPU if there is one, `dtype` "auto" float16 there and float32 on a CPU.
         """
         saved = load_saved(name, revision)
-        settings = saved.backbone_settings(backbone, dtype, batch_tokens)
-        saved.check_backbone(settings)
+        settings = saved.check_backbone(saved.backbone_settings(backbone, dtype, batch_tokens))
         return cls(Backbone(settings, device, threads), saved.word_model(), saved)
 
     @classmethod

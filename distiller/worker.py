@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,12 +11,13 @@ import numpy as np
 import torch.distributed as dist
 
 from corpusgen.errors import ConfigError
+from corpusgen.local_copy import cache_folder
 from corpusgen.store import Store, TripleStore
-from distiller.backbone import Backbone
+from distiller.backbone import Backbone, confirmed_backbone
 from distiller.data import FeatureChunk, MappedFeatures, Source
 from distiller.features import Features, open_features
-from distiller.local_copy import cache_folder
 from distiller.online import OnlineFeatures
+from distiller.report import refresh_report
 from distiller.runs import History, RunFolder, TensorBoard, unpacked
 from distiller.settings import TrainSettings
 from distiller.training import Training, Validation
@@ -33,6 +34,8 @@ class Job:
     """Names the backbone, its layers and the triples: what the layer states are made of."""
     features: str | None
     """Where they are, if they were computed before."""
+    backbone: Mapping[str, Any]
+    """The frozen model as the driver found it: a worker that has another one refuses."""
     board: Any = None
     """An actor that shows how it goes."""
 
@@ -49,6 +52,7 @@ def train_part(config: dict[str, Any]) -> str | None:
         state = unpacked(checkpoint)
         history = History(**state.pop("history"))
         training.load_state(state)
+    history.begin(training.progress.step)
     tensorboard = TensorBoard(settings.output, training.progress.step) if training.rank == 0 else None
     reporter = _Reporter(job.board, training)
     try:
@@ -61,6 +65,7 @@ def train_part(config: dict[str, Any]) -> str | None:
                 if validation or training.progress.finished or step % settings.checkpoint_steps == 0:
                     run.save(training, history, is_best)
                     tensorboard.flush()
+                    refresh_report(run)
     except ConfigError as error:  # the same in all workers, and trying again would not help
         return str(error)
     return None
@@ -93,7 +98,7 @@ def _source(job: Job, device: str) -> Source:
     settings = job.settings
     cache = cache_folder(settings.cache)
     if job.features is None:
-        backbone = Backbone(settings.backbone, device)
+        backbone = Backbone(confirmed_backbone(settings.backbone, job.backbone), device)
         return OnlineFeatures.open(cache, job.identity, TripleStore(settings.corpus), backbone)
     features = open_features(Store.at(job.features), settings.corpus)
     return MappedFeatures.open(cache, f"{job.features} {job.identity}", lambda: _chunks(features))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import secrets
+import shutil
 import sys
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import settings
@@ -77,3 +79,35 @@ def root(request: pytest.FixtureRequest) -> str:
     if request.param == "local":
         return str(request.getfixturevalue("tmp_path") / "store")
     return request.getfixturevalue("s3_root")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """A real one, without a window."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is absent: pip install playwright")
+    chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if chromium is None:
+        pytest.skip("there is no Chromium on this machine")
+    with playwright.sync_playwright() as running:
+        yield running.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+
+
+@pytest.fixture
+def open_page(browser: Any) -> Iterator[Callable[..., Any]]:
+    """Opens pages, and in the end has seen no error and no request but for the pages themselves."""
+    contexts, problems = [], []
+
+    def open_one(path: Path, address: str = "", width: int = 1280, scheme: str = "light") -> Any:
+        context = browser.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda message: problems.append(message.text))
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        page.on("request", lambda request: request.url.startswith(path.as_uri()) or problems.append(request.url))
+        page.goto(path.as_uri() + address)
+        return page
+
+    yield open_one
+    for context in contexts:
+        context.close()
+    assert problems == []

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import secrets
 import shutil
 import socket
 import subprocess
 import sys
+import threading
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -175,6 +177,41 @@ class S3Server:
     def _log_tail(self) -> str:
         log = self._directory / "weed.log"
         return "\n".join(log.read_text(errors="replace").splitlines()[-20:]) if log.exists() else ""
+
+
+class CountingProxy:
+    """Stands between clients and a server, and notes what is asked for: `requests` are pairs of method and path."""
+
+    _REQUEST = re.compile(rb"^(GET|HEAD|PUT|POST|DELETE) (/\S*) HTTP/1\.1\r\n", re.M)
+
+    def __init__(self, endpoint: str) -> None:
+        self._behind = (HOST, int(endpoint.rpartition(":")[2]))
+        self._listener = socket.create_server((HOST, 0))
+        self.endpoint = f"http://{HOST}:{self._listener.getsockname()[1]}"
+        self.requests: list[tuple[str, str]] = []
+
+    def __enter__(self) -> CountingProxy:
+        threading.Thread(target=self._accept, daemon=True).start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._listener.close()
+
+    def _accept(self) -> None:
+        with suppress(OSError):  # the listener was closed
+            while True:
+                client, _ = self._listener.accept()
+                server = socket.create_connection(self._behind)
+                threading.Thread(target=self._forward, args=(client, server, True), daemon=True).start()
+                threading.Thread(target=self._forward, args=(server, client, False), daemon=True).start()
+
+    def _forward(self, source: socket.socket, sink: socket.socket, count: bool) -> None:
+        with suppress(OSError), source, sink:
+            while data := source.recv(1 << 16):
+                if count:
+                    found = [(method.decode(), path.decode()) for method, path in self._REQUEST.findall(data)]
+                    self.requests += found
+                sink.sendall(data)
 
 
 def free_ports(count: int) -> list[int]:

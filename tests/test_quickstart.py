@@ -59,9 +59,10 @@ def test_everything_runs_without_a_network_is_resumed_and_then_done(tmp_path):
     finished = run(without_network(COMMAND))
     printed, _ = finished.communicate()
     assert finished.returncode == 0, printed
-    for expected in ("funnel", "usages", "cosines of *bank*", "distiller similarity"):
+    for expected in ("funnel", "usages", "cosines of *bank*", "distiller similarity", "quickstart/run/report.html"):
         assert expected in printed
     assert (tmp_path / "quickstart" / "evaluation.html").exists()
+    assert "usages" in (tmp_path / "quickstart" / "run" / "report.html").read_text()
 
     again = run(COMMAND)
     printed, _ = again.communicate()

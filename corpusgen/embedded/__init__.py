@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from corpusgen.errors import StageError
+from corpusgen.local_copy import cache_folder
 
 if TYPE_CHECKING:
     import torch
@@ -34,7 +35,7 @@ def model_folder(name: str) -> str:
     adapter = _adapter(name)
     if adapter is None:
         return str(base_folder())
-    folder = _cache() / f"{name.removeprefix(PREFIX)}-{content_hash(name)[:12]}"
+    folder = cache_folder() / f"{name.removeprefix(PREFIX)}-{content_hash(name)[:12]}"
     if not folder.is_dir():
         with as_file(adapter) as file:
             _merge(base_folder(), file, folder)
@@ -118,8 +119,3 @@ def _adapter(name: str) -> Traversable | None:
         raise StageError(f"{name}: no such embedded model; there are {', '.join(PREFIX + name for name in _ADAPTERS)}")
     file = _ADAPTERS[known]
     return None if file is None else files(__package__) / file
-
-
-def _cache() -> Path:
-    caches = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(caches) / "wicdistil"

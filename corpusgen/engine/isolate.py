@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from corpusgen.credentials import without_credentials
 from corpusgen.engine.batch import Batch, concat_tables
 from corpusgen.engine.stage import Result, Stage
 from corpusgen.errors import CorpusgenError, StageError
@@ -125,7 +126,7 @@ def _failure(row: Mapping[str, Any], error: Exception | str) -> dict[str, Any]:
     if isinstance(error, Exception):
         frames = traceback.extract_tb(error.__traceback__)
         # File names without folders: the same failure reads the same on every machine.
-        failure["error"] = "".join(traceback.format_exception_only(error)).strip()
+        failure["error"] = without_credentials("".join(traceback.format_exception_only(error)).strip())
         failure["where"] = [f"{PurePath(f.filename).name}:{f.lineno} {f.name}" for f in frames]
     return {**failure, "record": {name: _readable(value) for name, value in row.items()}}
 

@@ -1,54 +1,79 @@
-"""Numbers for Prometheus, through Ray. The driver knows them all and publishes them now and then."""
+"""Numbers for Prometheus, through Ray, which puts `ray_` before their names.
+
+The driver knows them all and publishes them now and then. Counters are of the work that this driver saw done: a unit
+that is begun again, because a node died with its rows, counts again. What is in the store is told by its commits.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from ray.util.metrics import Counter, Gauge
 
-from corpusgen.engine.tally import Tally
+from corpusgen.engine.tally import StageTally, Tally
+
+_PASS = ("store", "pass")  # by the store two builds on one cluster are told apart: one value a build
+_STAGE = (*_PASS, "stage")
+
+_STAGE_COUNTERS: dict[str, tuple[str, Callable[[StageTally], float]]] = {
+    "corpusgen_rows_in_total": ("rows that entered a stage", lambda stage: stage.count.rows_in),
+    "corpusgen_rows_out_total": ("rows that left a stage for the next", lambda stage: stage.count.rows_out),
+    "corpusgen_quarantined_records_total": ("records in quarantine", lambda stage: stage.count.quarantined),
+    "corpusgen_busy_seconds_total": ("seconds of work of all workers of a stage", lambda stage: stage.count.seconds),
+    "corpusgen_stage_units_total": ("units that went through a stage", lambda stage: stage.units),
+    "corpusgen_stage_bytes_total": ("bytes of rows that left a stage for the next", lambda stage: stage.nbytes),
+    "corpusgen_retries_total": ("tasks run again after a failure", lambda stage: stage.retries),
+    "corpusgen_worker_deaths_total": ("workers that died, alone or with their node", lambda stage: stage.deaths),
+}
+_STAGE_GAUGES: dict[str, tuple[str, Callable[[StageTally], float]]] = {
+    "corpusgen_workers": ("workers that are ready", lambda stage: stage.workers),
+    "corpusgen_queued_tasks": ("tasks that wait for a worker", lambda stage: stage.queued),
+    "corpusgen_queue_age_seconds": ("how long the oldest of them has waited", lambda stage: stage.queue_age),
+}
+_PASS_COUNTERS: dict[str, tuple[str, Callable[[Tally], float]]] = {
+    "corpusgen_finished_units_total": ("units that this driver has brought to their commit", lambda t: t.units_done),
+}
+_PASS_GAUGES: dict[str, tuple[str, Callable[[Tally], float]]] = {
+    "corpusgen_planned_units": ("units of the plan", lambda tally: tally.total_units),
+    "corpusgen_committed_units": ("units that are committed, by whomever", lambda tally: tally.committed),
+    "corpusgen_units_in_flight": ("units begun and not committed", lambda tally: tally.units_in_flight),
+    "corpusgen_in_flight_bytes": ("bytes of rows that wait between stages", lambda tally: tally.bytes_in_flight),
+}
+_REJECTED, _REJECTED_HELP = "corpusgen_rejected_rows_total", "rows that ended on purpose, by reason"
+
+LABELS: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys([*_STAGE_COUNTERS, *_STAGE_GAUGES], _STAGE),
+    **dict.fromkeys([*_PASS_COUNTERS, *_PASS_GAUGES], _PASS),
+    _REJECTED: (*_STAGE, "reason"),
+}
+"""Every metric with its labels."""
 
 
 class Metrics:
-    """The metrics of one pass, tagged by stage. Counters grow by what the tally has grown since the last time."""
+    """The metrics of one pass. Counters grow by what the tally has grown since the last time."""
 
-    def __init__(self, pass_name: str) -> None:
-        stage_tags = ("pass", "stage")
-        self._pass = {"pass": pass_name}
-        self._counters = {
-            "rows": Counter("corpusgen_rows", "rows by direction (in, out)", (*stage_tags, "direction")),
-            "rejects": Counter("corpusgen_rejects", "rejected rows by reason", (*stage_tags, "reason")),
-            "quarantined": Counter("corpusgen_quarantined", "records in quarantine", stage_tags),
-            "seconds": Counter("corpusgen_stage_seconds", "seconds of work in a stage", stage_tags),
-            "retries": Counter("corpusgen_retries", "tasks run again after a failure", stage_tags),
-            "units": Counter("corpusgen_units", "finished units", ("pass",)),
-        }
-        self._gauges = {
-            "workers": Gauge("corpusgen_workers", "workers of a stage", stage_tags),
-            "queued": Gauge("corpusgen_queue", "tasks waiting for a stage", stage_tags),
-            "queue_age": Gauge("corpusgen_queue_age_seconds", "how long the oldest has waited", stage_tags),
-            "units_in_flight": Gauge("corpusgen_units_in_flight", "units begun and not committed", ("pass",)),
-            "bytes_in_flight": Gauge("corpusgen_bytes_in_flight", "bytes of rows between stages", ("pass",)),
-        }
+    def __init__(self, store: str, pass_name: str) -> None:
+        self._tags = {"store": store, "pass": pass_name}
+        counted = {**_STAGE_COUNTERS, **_PASS_COUNTERS, _REJECTED: (_REJECTED_HELP, None)}
+        self._counters = {name: Counter(name, what, LABELS[name]) for name, (what, _) in counted.items()}
+        measured = {**_STAGE_GAUGES, **_PASS_GAUGES}
+        self._gauges = {name: Gauge(name, what, LABELS[name]) for name, (what, _) in measured.items()}
         self._published: dict[tuple[str, ...], float] = {}
 
     def publish(self, tally: Tally) -> None:
         """Tell how things stand."""
-        self._count("units", tally.units_done, self._pass)
-        self._gauges["units_in_flight"].set(tally.units_in_flight, self._pass)
-        self._gauges["bytes_in_flight"].set(tally.bytes_in_flight, self._pass)
+        for name, (_, of_pass) in _PASS_COUNTERS.items():
+            self._count(name, of_pass(tally), self._tags)
+        for name, (_, of_pass) in _PASS_GAUGES.items():
+            self._gauges[name].set(of_pass(tally), self._tags)
         for stage in tally.stages:
-            count = stage.count
-            tags = {**self._pass, "stage": count.name}
-            self._count("rows", count.rows_in, {**tags, "direction": "in"})
-            self._count("rows", count.rows_out, {**tags, "direction": "out"})
-            for reason, rejected in count.rejected.items():
-                self._count("rejects", rejected, {**tags, "reason": reason})
-            self._count("quarantined", count.quarantined, tags)
-            self._count("seconds", count.seconds, tags)
-            self._count("retries", stage.retries, tags)
-            for name in ("workers", "queued", "queue_age"):
-                self._gauges[name].set(getattr(stage, name), tags)
+            tags = {**self._tags, "stage": stage.count.name}
+            for name, (_, of_stage) in _STAGE_COUNTERS.items():
+                self._count(name, of_stage(stage), tags)
+            for name, (_, of_stage) in _STAGE_GAUGES.items():
+                self._gauges[name].set(of_stage(stage), tags)
+            for reason, rejected in stage.count.rejected.items():
+                self._count(_REJECTED, rejected, {**tags, "reason": reason})
 
     def _count(self, name: str, total: float, tags: Mapping[str, str]) -> None:
         key = (name, *tags.values())

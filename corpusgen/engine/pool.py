@@ -12,6 +12,7 @@ from typing import Any
 
 import ray
 
+from corpusgen.engine.cluster import room_for
 from corpusgen.engine.passes import Sink
 from corpusgen.engine.stage import Resources, Stage
 from corpusgen.engine.worker import Report, StageWorker
@@ -37,7 +38,7 @@ class Job:
     kills: dict[int, int] = field(default_factory=dict)
     """How often the unit's worker died, by stage."""
     setbacks: int = 0
-    """How often it was held up by the store or lost its intermediate rows."""
+    """How often it was held up by the store."""
 
     @property
     def name(self) -> str:
@@ -79,6 +80,8 @@ class Worker:
     """Set once Ray has found it a place."""
     ready: bool = False
     """Set once its stage has loaded what it needs."""
+    available: bool = True
+    """Unset when it gets no more tasks: Ray cannot reach it, or its node is about to be taken away."""
     tasks: deque[Task] = field(default_factory=deque)
     """Sent and not answered, in the order in which it does them."""
     idle_since: float = field(default_factory=time.monotonic)
@@ -87,10 +90,9 @@ class Worker:
 class Pool:
     """Grows when tasks wait, shrinks when workers do."""
 
-    def __init__(self, stage: Stage, resources: Resources, max_workers: int, sink: Sink | None) -> None:
+    def __init__(self, stage: Stage, resources: Resources, sink: Sink | None) -> None:
         self.stage = stage
         self.resources = resources
-        self.max_workers = max(max_workers, resources.min_workers, 1)
         self.queue: deque[Task] = deque()
         self.workers: list[Worker] = []
         self.failed_starts = 0
@@ -109,14 +111,19 @@ class Pool:
     # ------------------------------------------------------------- scheduling
 
     @property
+    def usable(self) -> list[Worker]:
+        """The workers that can be counted on, now or once they have started."""
+        return [worker for worker in self.workers if worker.available]
+
+    @property
     def ready_workers(self) -> int:
         """How many workers can take tasks."""
-        return sum(worker.ready for worker in self.workers)
+        return sum(worker.ready for worker in self.usable)
 
     @property
     def placed_workers(self) -> int:
         """How many workers have a place in the cluster."""
-        return sum(worker.node is not None for worker in self.workers)
+        return sum(worker.node is not None for worker in self.usable)
 
     @property
     def running(self) -> int:
@@ -150,7 +157,7 @@ class Pool:
         """The next task and the worker with the least to do, if it can take it."""
         while self.queue and self.queue[0].attempt != self.queue[0].job.attempt:
             self.queue.popleft()  # its job was begun anew
-        ready = [worker for worker in self.workers if worker.ready]
+        ready = [worker for worker in self.usable if worker.ready]
         worker = min(ready, key=lambda worker: len(worker.tasks), default=None)
         if not self.queue or worker is None:
             return None
@@ -159,12 +166,18 @@ class Pool:
 
     # ---------------------------------------------------------------- scaling
 
-    def wanted_workers(self, scale_up_seconds: float) -> int:
-        """How many workers the tasks that wait call for: all at once, so that an autoscaler sees the whole demand."""
-        have = len(self.workers)
+    def missing_workers(self, scale_up_seconds: float) -> int:
+        """How many more the tasks that wait call for: all at once, so that an autoscaler sees the whole demand."""
+        have = len(self.usable)
         if not self.queue or (have and self.queue_age < scale_up_seconds):
-            return have
-        return max(have, min(self.max_workers, math.ceil((len(self.queue) + self.running) / _TASKS_PER_WORKER)))
+            return 0
+        wanted = math.ceil((len(self.queue) + self.running) / _TASKS_PER_WORKER)
+        return max(0, min(wanted, self._most_workers()) - have)
+
+    def _most_workers(self) -> int:
+        """How many there may be: as set, else what there is room for at this moment, as nodes come and go."""
+        most = self.resources.max_workers or room_for(self.resources.cpus, self.resources.gpus, self.placed_workers)
+        return max(most, self.resources.min_workers)
 
     def start_worker(self) -> Worker:
         """Ask Ray for one more; it is ready when its `setup` has returned."""
@@ -179,7 +192,7 @@ class Pool:
         now = time.monotonic()
         return [
             worker
-            for worker in self.workers
+            for worker in self.usable
             if not worker.tasks and (worker.ready or not worker.node) and now - worker.idle_since > seconds
         ]
 

@@ -77,10 +77,10 @@ class LiveTable:
 
 def headline(tally: Tally) -> str:
     """One line on the whole pass."""
-    done = tally.already_done + tally.units_done
-    text = f"{tally.pass_name}: {done:,}/{tally.total_units:,} units, {_duration(tally.seconds)}"
+    done = tally.committed
+    text = f"{tally.pass_name}: {done:,}/{tally.total_units:,} units, {duration(tally.seconds)}"
     if tally.eta_seconds and done < tally.total_units:
-        text += f", {_duration(tally.eta_seconds)} to go"
+        text += f", {duration(tally.eta_seconds)} to go"
     if tally.retries:
         text += f", {tally.retries:,} retries"
     return text
@@ -106,7 +106,8 @@ def _table(tally: Tally) -> Table:
     return table
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
+    """For people: 45 s, 3 min 05 s, 2 h 10 min."""
     minutes, rest = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"

@@ -18,6 +18,7 @@ from typing import Self
 
 import ray
 from ray.exceptions import (
+    ActorUnavailableError,
     ActorUnschedulableError,
     ObjectLostError,
     OutOfMemoryError,
@@ -27,14 +28,15 @@ from ray.exceptions import (
     WorkerCrashedError,
 )
 
-from corpusgen.engine.cluster import ray_cluster, room_for
+from corpusgen.engine.cluster import died_with_its_node, lacking, may_grow, nodes, ray_cluster
+from corpusgen.engine.crew import Crew
 from corpusgen.engine.events import EventLog
 from corpusgen.engine.metrics import Metrics
 from corpusgen.engine.passes import Pass, Sink
 from corpusgen.engine.pool import Job, Pool, Task, Worker
 from corpusgen.engine.progress import Progress, Silent
 from corpusgen.engine.settings import RunSettings
-from corpusgen.engine.stage import Resources, Stage
+from corpusgen.engine.stage import Stage
 from corpusgen.engine.stopping import StopRequest
 from corpusgen.engine.tally import Tally
 from corpusgen.engine.worker import Order, Report
@@ -52,16 +54,14 @@ _CONVOY_SECONDS = 0.1
 _CONVOY_UNITS = 32
 _HOUSEKEEPING_SECONDS = 0.25
 _OTHER_DRIVERS_SECONDS = 10.0
-_STARVED_SECONDS = 5.0
-_STARVED_IDLE_SECONDS = 1.0
-_WAITING_FOR_WORKERS_SECONDS = 30.0
 _DEADLY = "the worker died while it processed this record (killed, crashed or out of memory)"
 
 
 class RayExecutor:
     """Runs passes on Ray. `address` as for `ray.init`; without one, Ray is started on this machine.
 
-    As a context it keeps its Ray from the first pass that needs one to the end; else each pass has its own.
+    As a context it keeps its Ray from the first pass that needs one to the end; else each pass has its own. `later` are
+    stages of passes to come: one that no node has room for, where none can come, is named before hours have passed.
     """
 
     def __init__(
@@ -69,10 +69,12 @@ class RayExecutor:
         settings: RunSettings | None = None,
         progress: Progress | None = None,
         address: str | None = None,
+        later: Sequence[Stage] = (),
     ) -> None:
         self._settings = settings or RunSettings()
         self._progress = progress or Silent()
         self._address = address
+        self._later = later
         self._kept: ExitStack | None = None
 
     def __enter__(self) -> Self:
@@ -88,7 +90,17 @@ class RayExecutor:
         """Do and commit the units."""
         with ExitStack() as own, StopRequest() as stop:
             (self._kept or own).enter_context(ray_cluster(self._address))
+            self._look_ahead()
             PassRun(pass_, units, store, self._settings, tally, self._progress, stop).run()
+
+    def _look_ahead(self) -> None:
+        later, self._later = self._later, ()
+        for stage in later if not may_grow() else ():
+            if asked := lacking(self._settings.resources_of(stage), nodes()):
+                log.warning(
+                    "no node has %s for a worker of stage %r: change run.workers.%s, or add one",
+                    *(asked, stage.name, stage.name),
+                )
 
 
 class PassRun:
@@ -111,22 +123,20 @@ class PassRun:
         self.stop = stop
         self.waiting = deque(units)
         self.jobs: set[Job] = set()
-        self.calls: dict[ray.ObjectRef, tuple[Pool, Worker, Task | None, ray.ObjectRef | None]] = {}
         self.run_id = secrets.token_hex(4)
         self.events = EventLog(store, self.run_id)
-        self.metrics = Metrics(pass_.name)
+        self.metrics = Metrics(store.files.url, pass_.name)
         sink = Sink(store, pass_.tables, pass_.derived)
         last = pass_.stages[-1]
         self.pools = [self._pool(stage, sink if stage is last else None) for stage in pass_.stages]
+        self.crew = Crew(self.pools, settings)
+        self.calls = self.crew.calls
         self._commits_read = time.monotonic()
-        self._warned: set[str] = set()
 
     def _pool(self, stage: Stage, sink: Sink | None) -> Pool:
-        resources: Resources = stage.resources
-        if override := self.settings.workers.get(stage.name):
-            resources = override.applied_to(resources)
+        resources = self.settings.resources_of(stage)
         stage = replace(stage, resources=resources)
-        return Pool(stage, resources, resources.max_workers or room_for(resources.cpus, resources.gpus), sink)
+        return Pool(stage, resources, sink)
 
     # ------------------------------------------------------------------- loop
 
@@ -135,7 +145,7 @@ class PassRun:
         try:
             for pool in self.pools:
                 for _ in range(pool.resources.min_workers):
-                    self._start_worker(pool)
+                    self.crew.start(pool)
             housekeeping_due = 0.0
             while self.waiting or self.jobs:
                 if self.stop.signal and (self.stop.abandon or not self.jobs):
@@ -149,12 +159,13 @@ class PassRun:
                 raise self.stop.error()
         finally:
             self._observe()
-            self.metrics.publish(self.tally)
             self.progress.update(self.tally, final=True)
             self.events.flush(force=True)
             for pool in self.pools:
                 for worker in list(pool.workers):
                     pool.remove(worker)
+            self._observe()
+            self.metrics.publish(self.tally)  # without workers: the driver may go on with another pass
 
     def _dispatch(self) -> None:
         """Give tasks to workers, the last stage first, and begin units while there is room.
@@ -255,6 +266,8 @@ class PassRun:
         worker.idle_since = time.monotonic()
         if isinstance(answer, str):
             worker.node = answer
+            if not worker.available:  # it can be reached again, but what became of its calls nobody knows
+                self._take_over(pool, worker, blame=False)
             return
         pool.failed_starts = 0
         if task is None:
@@ -268,7 +281,7 @@ class PassRun:
 
     def _on_task_done(self, task: Task, report: Report, batches: ray.ObjectRef | None) -> None:
         job = task.job
-        pool = self.pools[job.stage]
+        pool, stage = self.pools[job.stage], self.tally.stages[job.stage]
         pool.units += len(job.units)
         pool.seconds += report.seconds
         if report.counts:
@@ -276,6 +289,7 @@ class PassRun:
             self.tally.add(job.stage, report.counts)
             self.tally.check_failures(self.settings.failure_limit)
         if task.commit:
+            stage.units += len(job.units)
             self._finish(job, report.won)
             return
         job.outputs.append((task.start, batches, report))
@@ -291,6 +305,8 @@ class PassRun:
             job.outstanding = 1
             pool.push(Task(job, job.attempt, process=False, commit=True))
         else:
+            stage.units += len(job.units)
+            stage.nbytes += job.nbytes
             job.stage += 1
             self._enqueue_stage(job)
 
@@ -312,11 +328,14 @@ class PassRun:
         cause = error.cause if isinstance(error, RayTaskError) else error
         if isinstance(cause, ActorUnschedulableError):
             raise StageError(f"stage {pool.stage.name!r} can never be scheduled: {cause}") from error
+        if isinstance(cause, ActorUnavailableError):
+            self.crew.ask_after(pool, worker)
+            return
         if isinstance(cause, RayActorError | WorkerCrashedError | OutOfMemoryError):
             self._on_death(pool, worker, cause)
             return
         if task is None:
-            self._forget(pool, worker)
+            self.crew.give_back(pool, worker)
             self._on_failed_start(pool, cause)
             return
         del self.calls[ref]
@@ -344,19 +363,22 @@ class PassRun:
 
     def _on_death(self, pool: Pool, worker: Worker, cause: Exception) -> None:
         """An actor is gone, and with it all its tasks. The first of them was running."""
-        self._forget(pool, worker)
-        if not worker.ready:
-            self._on_failed_start(pool, cause)
-            return
-        tasks = [task for task in worker.tasks if task.attempt == task.job.attempt]
-        node_died = worker.node not in {node["NodeID"] for node in ray.nodes() if node["Alive"]}
-        for task in reversed(tasks):
-            self.tally.stages[task.job.stage].retries += 1
-            if node_died:
-                pool.push(task, front=True)
-            else:
-                self._on_kill(pool, task, certain=len(worker.tasks) == 1)
         log.info("a worker of stage %r died: %s", pool.stage.name, str(cause).splitlines()[0])
+        self.tally.stages[self.pools.index(pool)].deaths += 1
+        with_its_node = died_with_its_node(cause, worker.node)
+        self._take_over(pool, worker, blame=not with_its_node)
+        if not worker.ready and not with_its_node:
+            self._on_failed_start(pool, cause)
+
+    def _take_over(self, pool: Pool, worker: Worker, blame: bool) -> None:
+        """Let others do the tasks of a worker that is lost, perhaps by the fault of one of them."""
+        self.crew.give_back(pool, worker)
+        for task in reversed([task for task in worker.tasks if task.attempt == task.job.attempt]):
+            self.tally.stages[task.job.stage].retries += 1
+            if blame:
+                self._on_kill(pool, task, certain=len(worker.tasks) == 1)
+            elif not (task.commit and self._settled(task.job)):
+                self._retry(pool, task)
 
     def _on_kill(self, pool: Pool, task: Task, certain: bool) -> None:
         """A worker died with this task: perhaps by chance, perhaps of one of its rows.
@@ -365,16 +387,14 @@ class PassRun:
         They are all suspects then, and a suspect runs alone.
         """
         job = task.job
-        if task.commit:
-            self._settle(job)
-        if job not in self.jobs or self._dissolve(job):
+        if (task.commit and self._settled(job)) or self._dissolve(job):
             return
         task.kills += certain
         job.kills[job.stage] = job.kills.get(job.stage, 0) + 1
         start, stop = task.rows or (0, job.rows)
         one_row = stop - start == 1
         if job.kills[job.stage] < _KILLS_BEFORE_SPLIT or (one_row and task.kills < _KILLS_OF_ONE_ROW):
-            pool.push(task, front=True)
+            self._retry(pool, task)
             return
         if not task.process or pool.stage.whole:
             raise StageError(f"{job.name} kills the workers of stage {pool.stage.name!r}; give it more memory")
@@ -388,14 +408,23 @@ class PassRun:
             pool.push(Task(job, job.attempt, rows=rows), front=True)
         job.outstanding += 1
 
-    def _settle(self, job: Job) -> None:
-        """The worker that was to commit this job is gone: perhaps it had committed some units already."""
+    def _retry(self, pool: Pool, task: Task) -> None:
+        """Queue a task again; one that commits as a new attempt, for the first may be alive where we cannot see it."""
+        if task.commit:
+            task.job.attempt += 1
+            task.attempt = task.job.attempt
+        pool.push(task, front=True)
+
+    def _settled(self, job: Job) -> bool:
+        """Whether the lost worker that was to commit this job had done so, at least in part; the rest begins again."""
         left = [unit for unit in job.units if not self.store.is_committed(unit.id)]
-        if len(left) < len(job.units):
-            self.tally.units_done += len(job.units) - len(left)
-            self._end(job)
-            for unit in left:
-                self._begin(Job([unit]))
+        if len(left) == len(job.units):
+            return False
+        self.tally.units_done += len(job.units) - len(left)
+        self._end(job)
+        for unit in left:
+            self._begin(Job([unit]))
+        return True
 
     def _dissolve(self, job: Job) -> bool:
         """Let the units of a convoy go on one by one, suspects all of them."""
@@ -407,23 +436,26 @@ class PassRun:
         return True
 
     def _on_setback(self, task: Task, cause: Exception) -> None:
-        """The store was away, or rows were lost with a node: begin the unit again, a few times."""
+        """The store was away, or rows were lost with a node: begin the unit again, for the store a few times."""
         job = task.job
         if self._dissolve(job):
             return
-        job.setbacks += 1
+        lost = isinstance(cause, ObjectLostError)
+        job.setbacks += not lost  # nodes may come and go as often as they like
         self.tally.stages[job.stage].retries += 1
         if job.setbacks > _SETBACKS:
             if isinstance(cause, CorpusgenError):
                 raise cause
             raise StageError(f"{job.name} failed {job.setbacks} times: {cause}") from cause
-        log.warning("%s runs again: %s", job.name, str(cause).splitlines()[0])
+        why = "its rows were lost with a node" if lost else str(cause).splitlines()[0]
+        log.warning("%s runs again: %s", job.name, why)
         self._begin(job)
 
     # ----------------------------------------------------------- housekeeping
 
     def _housekeeping(self) -> None:
-        self._scale()
+        self.crew.leave_draining_nodes()
+        self.crew.scale(units_wait=bool(self.waiting))
         self._observe()
         self.metrics.publish(self.tally)
         self.progress.update(self.tally)
@@ -438,44 +470,6 @@ class PassRun:
         left = deque(unit for unit in self.waiting if unit.id not in done)
         self.tally.already_done += len(self.waiting) - len(left)
         self.waiting = left
-
-    def _start_worker(self, pool: Pool) -> None:
-        worker = pool.start_worker()
-        for call in (worker.handle.locate.remote(), worker.handle.setup.remote()):
-            self.calls[call] = (pool, worker, None, None)
-
-    def _scale(self) -> None:
-        """More workers where tasks wait, fewer where workers do."""
-        starved = [pool for pool in self.pools if pool.queue_age > _STARVED_SECONDS and not pool.placed_workers]
-        for pool in starved:
-            self._warn_starved(pool)
-        for index, pool in enumerate(self.pools):
-            for _ in range(pool.wanted_workers(self.settings.scale_up_seconds) - len(pool.workers)):
-                self._start_worker(pool)
-            # A stage without any worker may wait for the very resources that idle workers of another one hold.
-            patience = _STARVED_IDLE_SECONDS if starved else self.settings.idle_seconds
-            work_to_come = self.waiting or any(earlier.busy for earlier in self.pools[: index + 1])
-            floor = pool.resources.min_workers if work_to_come and not starved else 0
-            for worker in pool.idle_workers(patience)[: max(0, len(pool.workers) - floor)]:
-                self._forget(pool, worker)
-
-    def _forget(self, pool: Pool, worker: Worker) -> None:
-        """Give a worker back, or bury a dead one."""
-        for ref in [ref for ref, call in self.calls.items() if call[1] is worker]:
-            del self.calls[ref]
-        pool.remove(worker)
-
-    def _warn_starved(self, pool: Pool) -> None:
-        if pool.queue_age < _WAITING_FOR_WORKERS_SECONDS or pool.stage.name in self._warned:
-            return
-        self._warned.add(pool.stage.name)
-        log.warning(
-            "stage %r has waited %.0f s for a worker with %s; free in the cluster: %s",
-            pool.stage.name,
-            pool.queue_age,
-            {"CPU": pool.resources.cpus, "GPU": pool.resources.gpus, "memory": pool.resources.memory},
-            {name: amount for name, amount in ray.available_resources().items() if name in ("CPU", "GPU", "memory")},
-        )
 
     def _observe(self) -> None:
         for pool, stage in zip(self.pools, self.tally.stages, strict=True):

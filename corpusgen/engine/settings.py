@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from corpusgen.engine.stage import Resources
+from corpusgen.engine.stage import Resources, Stage
 
 
 class WorkerSettings(BaseModel):
@@ -45,3 +45,8 @@ class RunSettings(BaseModel):
     )
     idle_seconds: float = Field(30.0, ge=0, description="how long a worker is idle before it is given back")
     workers: dict[str, WorkerSettings] = Field(default_factory=dict, description="by the name of the stage")
+
+    def resources_of(self, stage: Stage) -> Resources:
+        """What one worker of a stage asks for."""
+        override = self.workers.get(stage.name)
+        return override.applied_to(stage.resources) if override else stage.resources

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 class Resources:
     """What one worker of a stage asks for, and how many workers there may be.
 
-    `max_workers` None means as many as the cluster has room for when the pass starts.
+    `max_workers` None means as many as the cluster has room for, as nodes come and go.
     """
 
     cpus: float = 1.0
@@ -63,6 +63,8 @@ class Stage:
     """Whether the result depends on all rows of a unit together, as a merge does: then they are never taken apart."""
 
     resources: Resources = field(default_factory=Resources, kw_only=True, metadata={"content": False})
+    models: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, kw_only=True, metadata={"content": False})
+    """The models of the corpus as the driver recorded them. A worker that finds another one must refuse in `setup`."""
 
     def setup(self) -> None:
         """Load what the stage needs, once per worker."""

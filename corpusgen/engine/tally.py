@@ -18,7 +18,11 @@ class StageTally:
     """One stage: what went through it, and its state at this moment."""
 
     count: StageCount
+    units: int = 0
+    nbytes: int = 0
+    """Of the rows that it passed on, all in all."""
     retries: int = 0
+    deaths: int = 0
     workers: int = 0
     queued: int = 0
     queue_age: float = 0.0
@@ -49,6 +53,11 @@ class Tally:
         self.stages[stage].count = sum(counts, self.stages[stage].count)
 
     @property
+    def committed(self) -> int:
+        """How many units of the plan are done."""
+        return self.already_done + self.units_done
+
+    @property
     def retries(self) -> int:
         """How many tasks were run again after a failure."""
         return sum(stage.retries for stage in self.stages)
@@ -61,7 +70,7 @@ class Tally:
     @property
     def eta_seconds(self) -> float | None:
         """How long the rest will take at the rate of this run; None before anything is done."""
-        left = self.total_units - self.already_done - self.units_done
+        left = self.total_units - self.committed
         return self.seconds / self.units_done * left if self.units_done else None
 
     def check_failures(self, limit: float) -> None:

@@ -18,6 +18,7 @@ from corpusgen.engine.stage import Stage
 from corpusgen.errors import CorpusgenError
 from corpusgen.generate import ReadTargets
 from corpusgen.inspect.stored import GENERATE
+from corpusgen.model_files import S3
 from corpusgen.models import describe_models
 from corpusgen.passes import generate
 from corpusgen.store import Store, Unit
@@ -100,9 +101,9 @@ def _version(model: Mapping[str, Any]) -> str:
 
 
 def _is_absent(model: Mapping[str, Any]) -> bool:
-    """Of a file or folder; what a hub has, it is asked for later."""
-    is_local = bool(model.get("sha256")) and not str(model["id"]).startswith(embedded.PREFIX)
-    return is_local and not os.path.exists(model["id"])
+    """Of a file or folder; what a hub or S3 has, they are asked for later."""
+    is_local = bool(model.get("sha256")) and not str(model["id"]).startswith((embedded.PREFIX, S3))
+    return is_local and not os.path.exists(os.path.expanduser(model["id"]))
 
 
 def _pinned(config: BuildConfig, models: Mapping[str, Any]) -> BuildConfig:

@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
+from corpusgen.models import short_name, version_text
 from corpusgen.rules import RuleSettings
+from corpusgen.webpage import Fact
 
 _PATHS_SHOWN = 4
-_LETTERS_OF_A_HASH = 12
 
 
-class Fact(NamedTuple):
-    """A line of the header."""
-
-    label: str
-    value: str
-    fine_print: str = ""
-
-
-def about(corpus: Mapping[str, Any]) -> Iterator[Fact]:
+def facts_of(corpus: Mapping[str, Any]) -> Iterator[Fact]:
     """Source, settings that matter most, models. What the file does not tell is left out."""
     settings = corpus.get("settings", {})
     if source := settings.get("source"):
@@ -34,7 +27,7 @@ def about(corpus: Mapping[str, Any]) -> Iterator[Fact]:
     if "generate" in corpus.get("passes", []):
         yield from _about_triples(settings)
     for name, model in corpus.get("models", {}).items():
-        yield Fact(name, _last_step(str(model.get("id", ""))), _version(model))
+        yield Fact(name, short_name(str(model.get("id", ""))), version_text(model))
 
 
 def _about_triples(settings: Mapping[str, Any]) -> Iterator[Fact]:
@@ -56,18 +49,3 @@ def _changed(rules: Mapping[str, Any]) -> str:
         return ""
     usual = RuleSettings(preset=preset).model_dump(mode="json")
     return ", ".join(f"{key} {value}" for key, value in rules.items() if key in usual and usual[key] != value)
-
-
-def _last_step(path: str) -> str:
-    """The name of a file or folder; a hub id as it is."""
-    return path.rstrip("/").rpartition("/")[2] if path.startswith((".", "/", "~")) or path.count("/") > 1 else path
-
-
-def _version(model: Mapping[str, Any]) -> str:
-    if model.get("sha256"):
-        return f"sha256 {model['sha256'][:_LETTERS_OF_A_HASH]}…"
-    revision = model.get("revision")
-    if not revision:
-        return "version unknown"
-    is_commit = len(revision) == 40
-    return f"revision {revision[:_LETTERS_OF_A_HASH]}…" if is_commit else f"version {revision}"

@@ -106,11 +106,5 @@
   readAddress();
   if (form) show();
 
-  if (reload) {
-    reload.addEventListener("change", writeAddress);
-    setInterval(() => {
-      const isTyping = form && form.contains(document.activeElement);
-      if (reload.checked && !isTyping) location.reload();
-    }, 1000 * Number(reload.dataset.seconds));
-  }
+  if (reload) reload.addEventListener("change", writeAddress);
 })();

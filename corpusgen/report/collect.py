@@ -13,9 +13,9 @@ from corpusgen.funnel import Funnel, FunnelCount
 from corpusgen.report.histograms import Histogram, TripleHistograms, per_target
 from corpusgen.report.samples import Reject, RejectSample, Triple, TripleSample, shortened
 from corpusgen.report.throughput import Finished, Stretch, throughput
-from corpusgen.store import Commit, CommittedTable, PassStore, Store, Totals
+from corpusgen.store import Commit, CommittedTable, Store, Totals
+from corpusgen.store.status import PassStatus, StoreStatus
 
-_QUARANTINED_SHOWN = 5
 _GENERATE = "generate"
 
 
@@ -59,11 +59,6 @@ class BuildFacts:
     made_at: float = field(default_factory=time.time)
 
     @property
-    def name(self) -> str:
-        """The last step of the root."""
-        return self.url.rstrip("/").rpartition("/")[2]
-
-    @property
     def planned(self) -> list[str]:
         """All passes of this build."""
         return list(self.corpus.get("passes", []))
@@ -85,69 +80,36 @@ class Collector:
         self._corpus = self._store.corpus()
         written = (info.modified for info in self._store.files.list("") if info.path == "corpus.json")
         self._begun: float | None = next(written, None)
-        self._passes: dict[str, _PassReader] = {}
+        self._status = StoreStatus(self._store)
+        self._finished: dict[str, list[Finished]] = {}
         self._triples: _TripleReader | None = None
 
     def refresh(self) -> BuildFacts:
         """Read what was committed since the last time, and say what all of it adds up to."""
-        for pass_store in self._store.passes():
-            name = pass_store.name
-            if name not in self._passes:
-                self._passes[name] = _PassReader(pass_store)
-            commits = self._passes[name].refresh()
+        for name, commits in self._status.refresh().items():
+            self._finished.setdefault(name, []).extend(map(Finished.of, commits))
             if name == _GENERATE:
                 self._triples = self._triples or _TripleReader(self._store)
                 self._triples.add(commits)
-        times = [unit.time for reader in self._passes.values() for unit in reader.finished if unit.time]
+        times = [unit.time for units in self._finished.values() for unit in units if unit.time]
         # The store may have been copied since: then its first commit is older than the file that began it.
         begun = min(times if self._begun is None else [self._begun, *times], default=None)
-        order = [self._passes[name] for name in self._corpus.get("passes", []) if name in self._passes]
         return BuildFacts(
             url=self._store.url,
             corpus=self._corpus,
-            passes=[reader.facts() for reader in order],
+            passes=[self._facts(status) for status in self._status.passes.values()],
             triples=self._triples.facts() if self._triples else None,
             begun=begun,
             latest=max(times, default=None),
         )
 
-
-class _PassReader:
-    """The commits of one pass."""
-
-    def __init__(self, store: PassStore) -> None:
-        self._store = store
-        plan = store.plan()
-        self._planned = [unit.id for unit in plan.units]
-        self._seen: set[str] = set()
-        self._totals = Totals(len(plan.units), rows=dict.fromkeys(plan.tables, 0))
-        self._quarantined: list[str] = []
-        self.finished: list[Finished] = []
-
-    def refresh(self) -> list[Commit]:
-        """The commits that are new."""
-        done = self._store.committed()
-        new = [unit for unit in self._planned if unit in done and unit not in self._seen]
-        commits = list(self._store.commits(new))
-        for commit in commits:
-            self._totals.add(commit)
-            self.finished.append(Finished.of(commit))
-            if commit.quarantine and len(self._quarantined) < _QUARANTINED_SHOWN:
-                self._quarantined += self._failures(commit.quarantine.path)
-        self._seen.update(new)
-        return commits
-
-    def _failures(self, path: str) -> list[str]:
-        lines = self._store.files.read(path).splitlines()[:_QUARANTINED_SHOWN]
-        failures = [json.loads(line) for line in lines]
-        return [
+    def _facts(self, status: PassStatus) -> PassFacts:
+        totals = replace(status.totals, rows=dict(status.totals.rows), stages=dict(status.totals.stages))
+        quarantined = [
             f"{failure.get('stage')}: {failure.get('error')} ({shortened(json.dumps(failure.get('record')))})"
-            for failure in failures
+            for failure in status.failures()
         ]
-
-    def facts(self) -> PassFacts:
-        totals = replace(self._totals, rows=dict(self._totals.rows), stages=dict(self._totals.stages))
-        return PassFacts(self._store.name, totals, throughput(self.finished), self._quarantined[:_QUARANTINED_SHOWN])
+        return PassFacts(status.name, totals, throughput(self._finished[status.name]), quarantined)
 
 
 class _TripleReader:

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import json
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 from html import escape
 from importlib.resources import files
 from typing import Any
 
-import yaml
-
-from corpusgen.report.about import about
+from corpusgen.report.about import facts_of
 from corpusgen.report.collect import BuildFacts
 from corpusgen.report.samples import Triple
 from corpusgen.report.sections import (
@@ -24,7 +19,7 @@ from corpusgen.report.sections import (
     stages_section,
     throughput_section,
 )
-from corpusgen.webpage import page
+from corpusgen.webpage import about, figures, heading, last_step, links, measure, page
 
 _LINKS = {
     "funnel": "Funnel",
@@ -40,58 +35,27 @@ _LINKS = {
 def to_html(facts: BuildFacts, reload_seconds: int | None = None) -> str:
     """The whole page. With `reload_seconds` it loads itself again and again, for whoever watches a build."""
     sections = "\n".join(_sections(facts))
-    links = "".join(f'<a href="#{id_}">{name}</a>' for id_, name in _LINKS.items() if f'id="{id_}"' in sections)
     header = "\n".join(_header(facts, reload_seconds))
-    script = _resource("browser.js")
     body = (
-        f"{header}\n<nav aria-label='Sections'>{links}</nav>\n<main>\n{sections}\n</main>\n"
-        f'<script type="application/json" id="sample">{_sample(facts)}</script>\n<script>{script}</script>'
+        f"<header>{header}</header>\n{links(_LINKS, sections)}\n<main>\n{sections}\n</main>\n"
+        f'<script type="application/json" id="sample">{_sample(facts)}</script>'
     )
-    return page(escape(f"{facts.name}: report"), body, _resource("style.css"), _head(script, reload_seconds))
+    title = escape(f"{last_step(facts.url)}: report")
+    return page(title, body, _resource("style.css"), _resource("browser.js"), reload_seconds)
 
 
 def _resource(name: str) -> str:
     return files("corpusgen.report").joinpath(name).read_text(encoding="utf-8")
 
 
-def _head(script: str, reload_seconds: int | None) -> str:
-    """Nothing may be fetched, and no script runs but ours, whatever the texts of a corpus hold."""
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    policy = f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
-    lines = [f'<meta http-equiv="Content-Security-Policy" content="{policy}">', '<link rel="icon" href="data:,">']
-    if reload_seconds:  # a script does it better: it lets people finish typing
-        lines.append(f'<noscript><meta http-equiv="refresh" content="{reload_seconds}"></noscript>')
-    return "\n".join(lines) + "\n"
-
-
 def _header(facts: BuildFacts, reload_seconds: int | None) -> Iterator[str]:
     state = "complete" if facts.complete else "not complete"
-    yield f'<header><p class="kind-of-page">corpus</p><h1>{escape(facts.name)}</h1>'
-    yield f'<p class="root">{escape(facts.url)}</p>'
-    dates = [f'<span class="state {state.replace(" ", "-")}">{state}</span>']
-    if facts.begun:
-        dates.append(f"begun {_moment(facts.begun)}")
-    if facts.latest:
-        dates.append(f"{'finished' if facts.complete else 'last unit'} {_moment(facts.latest)}")
-    dates.append(f"this page {_moment(facts.made_at)}")
-    yield f'<p class="dates">{"".join(f"<span>{date}</span>" for date in dates)}</p>'
-    if reload_seconds:
-        yield (
-            f'<p class="watch"><label><input type="checkbox" id="reload" data-seconds="{reload_seconds}" checked> '
-            f"The build goes on: this page loads itself again every {reload_seconds} s</label></p>"
-        )
+    ended = "finished" if facts.complete else "last unit"
+    dates = {"begun": facts.begun, ended: facts.latest, "this page": facts.made_at}
+    yield from heading("corpus", facts.url, state, facts.complete, dates, reload_seconds)
     yield f'<ol class="passes">{"".join(_progress(facts))}</ol>'
-    if figures := list(_figures(facts)):
-        yield f'<dl class="figures">{"".join(figures)}</dl>'
-    yield '<dl class="about">'
-    for fact in about(facts.corpus):
-        fine = f"<small>{escape(fact.fine_print)}</small>" if fact.fine_print else ""
-        yield f"<div><dt>{escape(fact.label)}</dt><dd>{escape(fact.value)}{fine}</dd></div>"
-    yield "</dl>"
-    if settings := facts.corpus.get("settings"):
-        text = yaml.safe_dump(settings, sort_keys=False, allow_unicode=True)
-        yield f"<details><summary>All settings</summary><pre>{escape(text)}</pre></details>"
-    yield "</header>"
+    yield figures(_figures(facts))
+    yield from about(facts_of(facts.corpus), facts.corpus.get("settings", {}))
 
 
 def _progress(facts: BuildFacts) -> Iterator[str]:
@@ -100,20 +64,15 @@ def _progress(facts: BuildFacts) -> Iterator[str]:
         totals = found.get(name)
         done = totals.committed / totals.units if totals and totals.units else float(bool(totals))
         units = f"{totals.committed:,} of {totals.units:,} units" if totals else "not begun"
-        yield (
-            f'<li><b>{escape(name)}</b><span class="measure"><span style="width:{done:.1%}"></span></span>'
-            f"<small>{units}</small></li>"
-        )
+        yield f"<li><b>{escape(name)}</b>{measure(done)}<small>{units}</small></li>"
 
 
-def _figures(facts: BuildFacts) -> Iterator[str]:
-    """The few numbers to remember."""
+def _figures(facts: BuildFacts) -> dict[str, str]:
     rows = {table: count for found in facts.passes for table, count in found.totals.rows.items()}
-    for table in ("sentences", "targets", "triples"):
-        if table in rows:
-            yield f"<div><dt>{table}</dt><dd>{rows[table]:,}</dd></div>"
+    counts: dict[str, int] = {table: rows[table] for table in ("sentences", "targets", "triples") if table in rows}
     if facts.triples:
-        yield f"<div><dt>distinct targets</dt><dd>{facts.triples.funnel.distinct_targets:,}</dd></div>"
+        counts["distinct targets"] = facts.triples.funnel.distinct_targets
+    return {name: f"{count:,}" for name, count in counts.items()}
 
 
 def _sections(facts: BuildFacts) -> Iterator[str]:
@@ -169,7 +128,3 @@ def _sample(facts: BuildFacts) -> str:
     sample: Sequence[Triple] = facts.triples.sample if facts.triples else ()
     rows: list[list[Any]] = [list(vars(triple).values()) for triple in sample]
     return json.dumps(rows, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
-
-
-def _moment(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%-d %b %Y %H:%M UTC")

@@ -8,12 +8,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from typing import Any
 
+from corpusgen.charts import duration, rate_text, steps
 from corpusgen.funnel import KINDS, PAPER, STEPS, Funnel
-from corpusgen.report.charts import duration, funnel_shape, histogram, rate_text, steps
+from corpusgen.report.charts import funnel_shape, histogram
 from corpusgen.report.collect import BuildFacts, PassFacts, TripleFacts
 from corpusgen.report.histograms import Histogram
 from corpusgen.report.samples import Reject, Spanned
 from corpusgen.store import StageCount
+from corpusgen.webpage import measure
 
 _WORDS_SHOWN = 24
 
@@ -47,7 +49,7 @@ def _step(side: Funnel, name: str, below: str) -> str:
 
 
 def _kind(side: Funnel, name: str) -> str:
-    return f'<span role="cell">{_number(side, name)}{_measure(_share(side, name) or 0.0)}</span>'
+    return f'<span role="cell">{_number(side, name)}{measure(_share(side, name) or 0.0)}</span>'
 
 
 def _number(side: Funnel, name: str) -> str:
@@ -116,7 +118,7 @@ def _reasons(pass_name: str, stage: StageCount, samples: Mapping[str, Sequence[R
     for reason, count in sorted(stage.rejected.items(), key=lambda pair: (-pair[1], pair[0])):
         share = count / stage.seen
         line = (
-            f'<span class="reason">{escape(reason)}</span>{_measure(share)}<b>{count:,}</b> '
+            f'<span class="reason">{escape(reason)}</span>{measure(share)}<b>{count:,}</b> '
             f"<small>{_percent(share)}</small>"
         )
         if shown := samples.get(reason):
@@ -232,10 +234,6 @@ def throughput_section(passes: Sequence[PassFacts]) -> Iterator[str]:
     others = [found.name for found in passes if not found.stretches]
     if others:
         yield f'<p class="note">Too few units to draw: {escape(", ".join(others))}.</p>'
-
-
-def _measure(share: float) -> str:
-    return f'<span class="measure"><span style="width:{share:.2%}"></span></span>'
 
 
 def _percent(share: float) -> str:

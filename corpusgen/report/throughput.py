@@ -56,7 +56,7 @@ def throughput(finished: Sequence[Finished]) -> list[Stretch]:
         return []
     stretches: list[Stretch] = []
     worked = 0.0
-    for began, ended, units in _without_breaks(known):
+    for began, ended, units in without_breaks(known):
         if ended <= began:
             continue
         steps = int(np.clip(len(units) // _UNITS_A_STEP, 1, _MOST_STEPS))
@@ -76,7 +76,7 @@ def throughput(finished: Sequence[Finished]) -> list[Stretch]:
     return stretches
 
 
-def _without_breaks(finished: Sequence[Finished]) -> list[tuple[float, float, list[Finished]]]:
+def without_breaks(finished: Sequence[Finished]) -> list[tuple[float, float, list[Finished]]]:
     """Begin, end and units of each run; of several that worked at the same time, together."""
     by_run: dict[str, list[Finished]] = defaultdict(list)
     for unit in finished:

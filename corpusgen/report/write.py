@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import logging
-import os
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
-from corpusgen.errors import CorpusgenError, StoreUnavailableError
+from corpusgen.errors import StoreUnavailableError
 from corpusgen.report.collect import Collector
 from corpusgen.report.page import to_html
-
-WATCH_SECONDS = 15
+from corpusgen.webpage import RELOAD_SECONDS, write_page
 
 log = logging.getLogger(__name__)
 
 
 def write_report(root: str, path: Path) -> int:
     """The report of a store as it is now; how many bytes it has."""
-    return _put(path, to_html(Collector(root).refresh()))
+    return write_page(path, to_html(Collector(root).refresh()))
 
 
 def watch_report(
@@ -36,25 +33,10 @@ def watch_report(
             collector = collector or Collector(root)
             facts = collector.refresh()
         except StoreUnavailableError as error:
-            log.warning("%s; looking again in %d s", error, WATCH_SECONDS)
+            log.warning("%s; looking again in %d s", error, RELOAD_SECONDS)
             collector = None  # it may have counted half of a unit
         else:
-            on_written(_put(path, to_html(facts, None if facts.complete else WATCH_SECONDS)))
+            on_written(write_page(path, to_html(facts, None if facts.complete else RELOAD_SECONDS)))
             if facts.complete:
                 return
-        sleep(WATCH_SECONDS)
-
-
-def _put(path: Path, text: str) -> int:
-    """Whoever opens the page meanwhile sees the old one or the new one, never half of one."""
-    data = text.encode("utf-8", "replace")
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        temporary.write_bytes(data)
-        os.replace(temporary, path)
-    except OSError as error:
-        raise CorpusgenError(f"{path}: cannot be written: {error.strerror}") from error
-    finally:
-        with suppress(OSError):
-            temporary.unlink()
-    return len(data)
+        sleep(RELOAD_SECONDS)

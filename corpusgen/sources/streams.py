@@ -23,7 +23,7 @@ from corpusgen.sources.locate import SourceFile, open_binary
 TO_THE_END = 1 << 62
 LONGEST_RECORD = 32 << 20
 _BROKEN = (EOFError, OSError, zlib.error, lzma.LZMAError, pa.ArrowInvalid, UnicodeError)
-_COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
+COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
 # Of a compressed file it is not known how long the text is. Units are planned for this ratio; those beyond the end
 # are empty, and the last one takes whatever is left.
 _EXPANSION = 12
@@ -39,7 +39,7 @@ class Problem:
 
 def byte_ranges(file: SourceFile, unit_bytes: int) -> list[tuple[int, int]]:
     """Ranges of the uncompressed bytes, about `unit_bytes` each; the last one goes to the end."""
-    sequential = file.path.endswith(_COMPRESSED)
+    sequential = file.path.endswith(COMPRESSED)
     expected = file.size * (_EXPANSION if sequential else 1)
     starts = list(range(0, max(expected, 1), unit_bytes))
     if sequential and expected <= 2 * unit_bytes:
@@ -104,6 +104,7 @@ class _Stream:
 
     path: str
     file: BinaryIO
+    can_seek: bool
     offset: int = 0
     line_start: bool = True
     ended: bool = False
@@ -116,13 +117,16 @@ _kept: list[_Stream] = []  # the last one read: its next range is often wanted n
 def _at(path: str, start: int) -> _Stream:
     """A stream that stands at `start` or, if a line is under way there, at the beginning of the next one."""
     kept = _kept.pop() if _kept else None
-    if kept and kept.path == path and (kept.offset <= start or kept.answered == start):
+    # What lies between has to be decompressed; of a file that can be entered anywhere it need not even be read.
+    goes_on = kept and (kept.answered == start or (kept.offset <= start and not kept.can_seek))
+    if kept and kept.path == path and goes_on:
         stream = kept
         stream.answered = None
     else:
         raw = open_binary(path)
-        stream = _Stream(path, _as_utf8(decompressed(raw, path)))
-        if raw is stream.file and start:
+        file = _as_utf8(decompressed(raw, path))
+        stream = _Stream(path, file, can_seek=file is raw)
+        if stream.can_seek and start:
             raw.seek(start - 1)  # one byte back: if it ends a line, a record may begin exactly at `start`
             stream.offset = start - 1
             stream.line_start = False

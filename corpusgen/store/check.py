@@ -1,8 +1,9 @@
-"""Proof that a store is whole (`verify`) and removal of what no commit names (`gc`)."""
+"""Proof that a store is whole (`verify`) or a place fit for one (`try_out`); removal of what no commit names (`gc`)."""
 
 from __future__ import annotations
 
 import hashlib
+import secrets
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -10,9 +11,9 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from corpusgen.errors import StoreError
-from corpusgen.store.files import FileInfo
+from corpusgen.store.files import FileInfo, Files
 from corpusgen.store.records import Commit, Part, Plan, Totals
-from corpusgen.store.store import PassStore, Store
+from corpusgen.store.store import PassStore, Store, create_once
 
 _HASHERS = 8  # hashlib and file reads release the interpreter lock
 _UNFINISHED_AFTER = 24 * 3600.0  # no single write of a part takes a day
@@ -32,6 +33,26 @@ class PassCheck:
     def ok(self) -> bool:
         """Complete and sound."""
         return not self.missing and not self.problems
+
+
+def try_out(files: Files) -> float:
+    """Do with a small file all that a store does, and remove it; how many seconds the clock there is ahead of ours.
+
+    StoreError says what does not work. A store that is being written to is not disturbed.
+    """
+    path = f"try-{secrets.token_hex(8)}"
+    before = time.time()
+    try:
+        create_once(files, path, b"created")
+        after = time.time()
+        modified = next(info.modified for info in files.list("") if info.path == path)
+        files.write(path, b"written")
+        if files.read(path) != b"written":
+            raise StoreError(f"{files.url}: what is written there does not come back; use another place")
+    finally:
+        files.delete(path)
+    # Object stores give whole seconds: within them, nothing is known.
+    return min(0.0, modified + 1 - before) + max(0.0, modified - after)
 
 
 def verify(store: Store) -> Iterator[PassCheck]:
@@ -73,8 +94,7 @@ def _check_unit(store: PassStore, plan: Plan, unit: str) -> tuple[Commit | None,
     except (StoreError, FileNotFoundError) as error:
         return None, [f"unit {unit}: {error}"]
     problems = [] if commit.unit == unit else [f"the commit of {unit} speaks of {commit.unit}"]
-    files = [*commit.parts.values(), *([commit.quarantine] if commit.quarantine else [])]
-    problems += [problem for part in files if (problem := _check_part(store, part))]
+    problems += [problem for part in commit.files() if (problem := _check_part(store, part))]
     problems += [f"table {name!r} is not in the plan" for name in commit.parts if name not in plan.tables]
     problems += _check_counts(plan, commit)
     return commit, [f"unit {unit}: {problem}" for problem in problems]
@@ -153,9 +173,7 @@ def _lost_parts(store: PassStore) -> Iterator[FileInfo]:
     committed = store.committed()
     named: set[str] = set()
     for commit in store.commits(sorted(committed)):
-        named.update(part.path for part in commit.parts.values())
-        if commit.quarantine:
-            named.add(commit.quarantine.path)
+        named.update(part.path for part in commit.files())
     for infos, dashes in ((parts, 2), (quarantines, 1)):
         for info in infos:
             unit = info.path.rpartition("/")[2].rsplit("-", dashes)[0]

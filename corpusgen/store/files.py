@@ -69,6 +69,13 @@ class Files(Protocol):
         """A file for random reads, so that Parquet can fetch only the columns asked for."""
 
 
+def inside(path: str) -> str:
+    """A path below a root, as it is; StoreError if it leads out. Names in a store may come from anybody."""
+    if path.startswith("/") or ".." in path.split("/"):
+        raise StoreError(f"{path!r} leads out of the store: it is damaged, or made to do harm; trust nothing in it")
+    return path
+
+
 def open_files(root: str | os.PathLike[str]) -> Files:
     """The place that `root` names: `s3://bucket/prefix` or a local folder."""
     url = os.fspath(root)
@@ -93,7 +100,13 @@ class LocalFiles:
         return self._root
 
     def _full(self, path: str) -> str:
-        return f"{self._root}/{path}"
+        """The path on the disk. A link below the root is refused: it may lead anywhere."""
+        full = self._root
+        for step in inside(path).split("/"):
+            full = f"{full}/{step}"
+            if os.path.islink(full):
+                raise StoreError(f"{full} is a link, and a store has none: put the files themselves there")
+        return full
 
     def read(self, path: str) -> bytes:
         """All bytes of a file."""
@@ -146,13 +159,14 @@ class LocalFiles:
 
     def _entries(self, folder: str) -> Iterator[FileInfo]:
         try:
-            names = sorted(entry.name for entry in os.scandir(self._full(folder)) if entry.is_file())
+            place = self._full(folder)
+            names = sorted(entry.name for entry in os.scandir(place) if entry.is_file(follow_symlinks=False))
         except (FileNotFoundError, NotADirectoryError):
             return
         for name in names:
             path = f"{folder}/{name}".lstrip("/")
             try:
-                status = os.stat(self._full(path))
+                status = os.stat(f"{place}/{name}")
             except FileNotFoundError:  # a temporary file that its writer finished meanwhile
                 continue
             yield FileInfo(path, status.st_size, status.st_mtime)

@@ -99,6 +99,10 @@ class Commit:
     worker: str = ""
     committed_at: float = 0.0
 
+    def files(self) -> list[Part]:
+        """All files that it makes real."""
+        return [*self.parts.values(), *([self.quarantine] if self.quarantine else [])]
+
     def encode(self) -> bytes:
         """The bytes of the commit's file."""
         fields = {
@@ -117,14 +121,23 @@ class Commit:
             return cls(
                 unit=fields["unit"],
                 attempt=fields["attempt"],
-                parts={name: Part(**part) for name, part in fields["parts"].items()},
-                quarantine=fields["quarantine"] and Part(**fields["quarantine"]),
+                parts={name: _part_in("parts", part) for name, part in fields["parts"].items()},
+                quarantine=fields["quarantine"] and _part_in("quarantine", fields["quarantine"]),
                 stages=[StageCount(**stage) for stage in fields["stages"]],
                 worker=fields["worker"],
                 committed_at=fields["committed_at"],
             )
         except (LookupError, TypeError, AttributeError) as error:
             raise ValueError(f"not a commit: {error}") from error
+
+
+def _part_in(folder: str, fields: Mapping[str, Any]) -> Part:
+    """A part that a commit names; ValueError if it lies where no part belongs: commits may come from anybody."""
+    part = Part(**fields)
+    steps = part.path.split("/")
+    if len(steps) != 3 or steps[1] != folder or ".." in steps:
+        raise ValueError(f"{part.path!r} is not in the folder {folder!r} of a pass")
+    return part
 
 
 @dataclass

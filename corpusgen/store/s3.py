@@ -12,12 +12,15 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 import pyarrow as pa
 
+from corpusgen.credentials import holds_credentials
 from corpusgen.errors import StoreError, StoreUnavailableError
-from corpusgen.store.files import FileInfo
+from corpusgen.store.files import FileInfo, inside
 
 try:
     import boto3
@@ -25,7 +28,7 @@ try:
     import botocore.exceptions
     from boto3.s3.transfer import TransferConfig
 except ImportError as missing:
-    raise StoreError("an s3:// store needs boto3: pip install 'wicdistil[s3]'") from missing
+    raise StoreError("s3:// needs boto3: pip install 'wicdistil[s3]'") from missing
 
 log = logging.getLogger(__name__)
 
@@ -42,6 +45,7 @@ _REMEDIES = {
     "AccessDenied": "access denied; the credentials need read, write, list and delete on this bucket",
     "ExpiredToken": "the session token has expired; renew it and run the same command again",
     "NoCredentials": "no credentials found; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile or a role",
+    "RequestTimeTooSkewed": "this machine's clock is more than 15 minutes off; set it, best by NTP",
     "403": "access denied; check the credentials and the bucket's policy",
 }
 _TRANSIENT = {
@@ -105,6 +109,12 @@ class S3Files:
         if not bucket:
             raise StoreError(f"{url}: the bucket's name is missing (s3://bucket/prefix)")
         endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+        for address in (url, endpoint or ""):
+            if holds_credentials(address):
+                raise StoreError(
+                    f"{address}: credentials do not belong into an address, where all who see it read them; set "
+                    "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or use a profile or a role"
+                )
         if endpoint and not endpoint.startswith(("http://", "https://")):
             raise StoreError(f"AWS_ENDPOINT_URL={endpoint}: must begin with http:// or https://")
         return cls(bucket, prefix.strip("/"), endpoint)
@@ -126,7 +136,12 @@ class S3Files:
         )
 
     def _key(self, path: str) -> str:
-        return f"{self._prefix}/{path}".lstrip("/")
+        return "/".join(step for step in (self._prefix, inside(path)) if step)
+
+    def _below(self, folder: str) -> str:
+        """What the keys in a folder begin with."""
+        key = self._key(folder).rstrip("/")
+        return f"{key}/" if key else ""
 
     @_patient
     def read(self, path: str) -> bytes:
@@ -173,24 +188,37 @@ class S3Files:
 
     def list(self, folder: str) -> Iterator[FileInfo]:
         """The objects of a folder, by name."""
+        for info in self._listed(self._below(folder), Delimiter="/"):
+            yield replace(info, path=f"{folder}/{info.path.rpartition('/')[2]}".lstrip("/"))
+
+    def tree(self) -> Iterator[FileInfo]:
+        """All objects below the root, however deep, by name; the root itself, if it is an object, has an empty path."""
+        for info in self._listed(self._prefix):
+            path = info.path.removeprefix(self._prefix)
+            if not (self._prefix and path) or path.startswith("/"):  # else the name of a neighbour goes on like ours
+                yield replace(info, path=path.lstrip("/"))
+
+    def _listed(self, prefix: str, **options: str) -> Iterator[FileInfo]:
+        """The objects whose keys begin so, each with its key as its path."""
         token: dict[str, str] = {}
         while True:
-            page = self._page(folder, token)
+            page = self._page(Prefix=prefix, **options, **token)
             for entry in page.get("Contents", []):
-                name = entry["Key"].rpartition("/")[2]
-                if name:  # else the marker that some servers and consoles leave for an empty folder
-                    path = f"{folder}/{name}".lstrip("/")
-                    yield FileInfo(path, entry["Size"], entry["LastModified"].timestamp())
+                if not entry["Key"].endswith("/"):  # the marker that some servers and consoles leave for a folder
+                    yield FileInfo(entry["Key"], entry["Size"], entry["LastModified"].timestamp())
             if not page.get("IsTruncated"):
                 return
             token = {"ContinuationToken": page["NextContinuationToken"]}
 
     @_patient
-    def _page(self, folder: str, token: dict[str, str]) -> dict[str, Any]:
-        page: dict[str, Any] = self._client.list_objects_v2(
-            Bucket=self._bucket, Prefix=self._key(folder).rstrip("/") + "/", Delimiter="/", **token
-        )
+    def _page(self, **options: str) -> dict[str, Any]:
+        page: dict[str, Any] = self._client.list_objects_v2(Bucket=self._bucket, **options)
         return page
+
+    @_patient
+    def download(self, path: str, target: Path) -> None:
+        """Write an object into a file of this machine, however large it is; the root itself has an empty path."""
+        self._client.download_file(self._bucket, self._key(path), str(target), Config=_MULTIPART)
 
     def list_unfinished(self, folder: str) -> Iterator[FileInfo]:
         """Multipart uploads that were neither completed nor aborted; they cost money and no listing shows them."""
@@ -203,7 +231,7 @@ class S3Files:
     @_patient
     def _uploads(self, folder: str) -> Sequence[dict[str, Any]]:
         pages = self._client.get_paginator("list_multipart_uploads").paginate(
-            Bucket=self._bucket, Prefix=self._key(folder).rstrip("/") + "/"
+            Bucket=self._bucket, Prefix=self._below(folder)
         )
         return [upload for page in pages for upload in page.get("Uploads", [])]
 

@@ -2,25 +2,80 @@
 
 from __future__ import annotations
 
-from corpusgen.store.records import Totals
-from corpusgen.store.store import PassStore
+import json
+from typing import Any
+
+from corpusgen.store.records import Commit, Part, Totals
+from corpusgen.store.store import PassStore, Store
+
+_FAILURES_SHOWN = 5
 
 
 class PassStatus:
     """The totals of a pass, kept up to date by `refresh`."""
 
     def __init__(self, store: PassStore) -> None:
+        plan = store.plan()
         self._store = store
-        self._plan = store.plan()
+        self._planned = [unit.id for unit in plan.units]
         self._seen: set[str] = set()
+        self._quarantines: list[Part] = []
+        self._failures: list[dict[str, Any]] = []
         self.name = store.name
-        self.totals = Totals(len(self._plan.units), rows=dict.fromkeys(self._plan.tables, 0))
+        self.totals = Totals(len(plan.units), rows=dict.fromkeys(plan.tables, 0))
 
     def refresh(self) -> Totals:
         """Add the commits that are new."""
-        done = self._store.committed()
-        new = [unit.id for unit in self._plan.units if unit.id in done and unit.id not in self._seen]
-        for commit in list(self._store.commits(new)):  # all or none: a refresh that fails can be tried again
-            self.totals.add(commit)
-        self._seen.update(new)
+        self.new_commits()
         return self.totals
+
+    def new_commits(self) -> list[Commit]:
+        """The commits that are new, added to the totals; of a complete pass nothing is asked any more."""
+        if self.totals.complete:
+            return []
+        done = self._store.committed()
+        new = [unit for unit in self._planned if unit in done and unit not in self._seen]
+        commits = list(self._store.commits(new))  # all or none: a look that fails can be tried again
+        for commit in commits:
+            self.totals.add(commit)
+            if commit.quarantine and len(self._quarantines) < _FAILURES_SHOWN:
+                self._quarantines.append(commit.quarantine)
+        self._seen.update(new)
+        return commits
+
+    def failures(self) -> list[dict[str, Any]]:
+        """Some of the records that are in quarantine; no file of them is read twice."""
+        while self._quarantines and len(self._failures) < _FAILURES_SHOWN:
+            lines = self._store.files.read(self._quarantines.pop(0).path).splitlines()
+            self._failures += map(json.loads, lines[:_FAILURES_SHOWN])
+        return self._failures[:_FAILURES_SHOWN]
+
+
+class StoreStatus:
+    """All passes of a store. A look asks only for commits of passes under way, and whether the next has begun."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._looked = False
+        self.planned: list[str] = store.corpus().get("passes", [])
+        self.passes: dict[str, PassStatus] = {}
+
+    def refresh(self) -> dict[str, list[Commit]]:
+        """Look again; the commits that are new, by pass."""
+        new = {name: status.new_commits() for name, status in self.passes.items()}
+        for name in self.planned[len(self.passes) :]:
+            # A pass begins when the one before is complete. In a store that was repaired it may have begun before.
+            if self._looked and not all(status.totals.complete for status in self.passes.values()):
+                break
+            pass_store = self._store.pass_store(name)
+            if not pass_store.started():
+                break
+            self.passes[name] = PassStatus(pass_store)
+            new[name] = self.passes[name].new_commits()
+        self._looked = True
+        return new
+
+    @property
+    def complete(self) -> bool:
+        """Whether no pass has anything left to do."""
+        return len(self.passes) == len(self.planned) and all(known.totals.complete for known in self.passes.values())

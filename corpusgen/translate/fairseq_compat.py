@@ -1,6 +1,6 @@
 """fairseq 0.12.2, its last release, on the Python and torch of today. Nothing of it needs to be edited.
 
-What changed since it was written, and one thing that it should not do:
+What changed since it was written, and two things that it should not do:
 
 1. Python 3.11 refuses a dataclass field whose default is an instance of an unhashable class, as fairseq's nested
    configurations are. While fairseq is imported, its own dataclasses are made hashable.
@@ -9,14 +9,18 @@ What changed since it was written, and one thing that it should not do:
 3. The fast path of encoder layers calls torch in a way that no longer works. It is switched off.
 4. It requires versions of packages that no longer install: hence `pip install --no-deps`.
 5. Importing it sets up the logging of the whole process. `logging.basicConfig` does nothing where there is a handler.
+6. It calls `eval` on settings that it finds in checkpoints, which so could run any code. In its modules `eval` is made
+   to take literals only: enough for transformers, but not for the convolutional models of its early days.
 """
 
 from __future__ import annotations
 
 import argparse
+import ast
 import dataclasses
 import logging
 import re
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -25,6 +29,14 @@ from types import ModuleType
 from typing import Any
 
 from corpusgen.errors import StageError
+
+BEWARE = (
+    "fairseq checkpoints are pickles, and fairseq was not made for files of strangers. Only weights and settings are "
+    "taken from them here, yet use none that you would not run as a program. A model converted with `corpusgen "
+    "convert-translator` holds data only: make it once, where nothing is at stake, and use that"
+)
+
+log = logging.getLogger(__name__)
 
 
 def import_fairseq() -> ModuleType:
@@ -40,6 +52,9 @@ def import_fairseq() -> ModuleType:
             f"backend: fairseq needs fairseq ({missing}): "
             "pip install 'wicdistil[fairseq]' and then pip install --no-deps fairseq==0.12.2"
         ) from missing
+    for name, module in list(sys.modules.items()):
+        if name.partition(".")[0] == "fairseq":
+            vars(module)["eval"] = ast.literal_eval
     return fairseq  # type: ignore[no-any-return]
 
 
@@ -52,7 +67,11 @@ def without_fast_path(model: Any) -> Any:
 
 @contextmanager
 def checkpoint_errors_explained(checkpoint: Path) -> Iterator[None]:
-    """Within the block, whatever fails becomes a StageError that says what a checkpoint should be like."""
+    """Within the block, whatever fails becomes a StageError that says what a checkpoint should be like.
+
+    A warning says what to think of checkpoints.
+    """
+    log.warning("%s: %s", checkpoint, BEWARE)
     try:
         with warnings.catch_warnings():  # of Hydra about the way in which fairseq uses it
             warnings.simplefilter("ignore")
@@ -61,8 +80,8 @@ def checkpoint_errors_explained(checkpoint: Path) -> Iterator[None]:
         if refused := re.search(r"GLOBAL (\S+)", str(error)):
             raise StageError(
                 f"{checkpoint}: it holds {refused[1]}, which is neither weights nor settings, so it is not loaded. If "
-                "you trust where it comes from, save it again without: state = torch.load(file, weights_only=False); "
-                "state['extra_state'] = {}; torch.save(state, file)"
+                "you trust where it comes from, save it again without, which RUNS WHATEVER CODE IS IN IT: state = "
+                "torch.load(file, weights_only=False); state['extra_state'] = {}; torch.save(state, file)"
             ) from error
         raise StageError(
             f"{checkpoint}: fairseq cannot load it: {error}; it should be a checkpoint of the task translation, beside "

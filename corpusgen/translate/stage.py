@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, ClassVar
 
 import pyarrow as pa
 
 from corpusgen.engine import Result, Stage, split_by_reason
-from corpusgen.errors import StageError
-from corpusgen.text.language import FastTextIdentifier, Identifier
+from corpusgen.models import confirmed_translator
+from corpusgen.store import Store
+from corpusgen.text.language import Identifier, open_identifier
 from corpusgen.translate import Device, Translator, TranslatorSettings, open_translator
 from corpusgen.translate.checks import fault
+from corpusgen.translate.remembered import OldTranslations, OnDemand
 
 
 @dataclass
@@ -38,24 +40,36 @@ class RoundTrip(Stage):
     threshold: float = 0.7
     language_model: str | None = None
     device: Device = field(default="auto", metadata={"content": False})
+    old: Store | None = field(default=None, metadata={"content": False})
+    """A store made with the same translators: what it has committed is not translated again."""
 
     def setup(self) -> None:
-        """Load both translators and the language model."""
-        if self.language_model and not os.path.isfile(self.language_model):
-            raise StageError(f"language.model: {self.language_model}: no such file")
+        """Load both translators, or where to look first, and the language model."""
         threads = max(1, int(self.resources.cpus))
-        self._forward, self._back = (
-            open_translator(TranslatorSettings.model_validate(side), self.device, threads)
-            for side in (self.forward, self.back)
-        )
-        self._identifier: Identifier | None = FastTextIdentifier(self.language_model) if self.identify else None
+        self._old = OldTranslations(self.old) if self.old else None
+        loads = [
+            partial(self._open, side, settings, threads)
+            for side, settings in (("forward", self.forward), ("back", self.back))
+        ]
+        self._forward, self._back = (OnDemand(load) if self.old else load() for load in loads)
+        self._identifier: Identifier | None = None
+        if self.identify:
+            self._identifier = open_identifier(self.language_model, self.models.get("language"))
+
+    def _open(self, side: str, settings: Mapping[str, Any], threads: int) -> Translator:
+        recorded = self.models.get(f"translation.{side}")
+        here = confirmed_translator(TranslatorSettings.model_validate(settings), recorded)
+        return open_translator(here, self.device, threads)
 
     def process(self, rows: pa.Table) -> Result:
         """Translate all texts there, and back what came through."""
         texts = rows["text"].to_pylist()
-        pivots, reasons = self._translate(self._forward, texts, self.pivot)
+        old = self._old.of(texts) if self._old else {}
+        known = {text: trip.pivot for text, trip in old.items()}
+        pivots, reasons = self._translate(self._forward, texts, self.pivot, known)
         sent = [index for index, reason in enumerate(reasons) if reason is None]
-        returned, faults = self._translate(self._back, [pivots[index] for index in sent], self.language)
+        known = {trip.pivot: trip.paraphrase for trip in old.values() if trip.paraphrase is not None}
+        returned, faults = self._translate(self._back, [pivots[index] for index in sent], self.language, known)
         paraphrases: list[str | None] = [None] * len(texts)
         for index, paraphrase, reason in zip(sent, returned, faults, strict=True):
             paraphrases[index] = paraphrase
@@ -64,10 +78,12 @@ class RoundTrip(Stage):
         return split_by_reason(rows.append_column("paraphrase", pa.array(paraphrases, pa.string())), reasons)
 
     def _translate(
-        self, translator: Translator, texts: Sequence[str], language: str
+        self, translator: Translator, texts: Sequence[str], language: str, known: Mapping[str, str]
     ) -> tuple[list[str], list[str | None]]:
-        """The translations, and what is wrong with each."""
-        translations = translator.translate(texts)
+        """The translations, those that are known and the others, and what is wrong with each."""
+        new = [text for text in texts if text not in known]
+        known = {**known, **dict(zip(new, translator.translate(new), strict=True))}
+        translations = [known[text] for text in texts]
         foreign = self._foreign(translations, language)
         reasons = [
             fault(text, translation, language) or ("translation in another language" if is_foreign else None)

@@ -52,7 +52,11 @@ def open_subwords(folder: Path, vocabulary: Collection[str], settings: Translato
         subwords = BytePairs(codes)
     else:
         subwords = Words()
-    return MosesWords(subwords, settings.source, settings.target) if settings.tokenizer == "moses" else subwords
+    if settings.tokenizer == "moses":
+        assert settings.source
+        assert settings.target
+        return MosesWords(subwords, settings.source, settings.target)
+    return subwords
 
 
 def find_subword_files(folder: Path) -> dict[str, Path]:
@@ -155,13 +159,11 @@ class Words:
 class MosesWords:
     """Moses' tokenizer around the sub-words, with the options that fairseq uses."""
 
-    def __init__(self, subwords: Subwords, source: str | None, target: str | None) -> None:
+    def __init__(self, subwords: Subwords, source: str, target: str) -> None:
         try:
             import sacremoses
         except ImportError as missing:
             raise StageError("tokenizer: moses needs: pip install sacremoses") from missing
-        if not source or not target:
-            raise StageError("tokenizer: moses depends on the languages: set source and target, for example en and de")
         self._subwords = subwords
         self._split: Any = sacremoses.MosesTokenizer(source)
         self._join: Any = sacremoses.MosesDetokenizer(target)

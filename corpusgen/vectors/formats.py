@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from corpusgen.errors import StageError
+from corpusgen.model_files import local_path
 from corpusgen.vectors.fasttext import MAGIC, open_fasttext
 from corpusgen.vectors.lookup import Source, WordVectors
 from corpusgen.vectors.tables import open_npy, open_text, read_text
@@ -19,9 +20,9 @@ def open_vectors(path: str, words: str | None = None, max_words: int | None = No
 
     `words` names the words of a numpy matrix. `max_words` takes only the first ones; of a fastText model the others
     still have vectors by their sub-words. Models of fastText and numpy matrices are mapped, so that all workers of
-    a node share their memory; text is read into the memory of each.
+    a node share their memory; text is read into the memory of each. What lies on S3 is fetched first.
     """
-    return WordVectors(path, _open(path, words, max_words))
+    return WordVectors(path, _open(local_path(path), words and local_path(words), max_words))
 
 
 def _open(path: str, words: str | None, max_words: int | None) -> Source:

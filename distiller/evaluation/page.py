@@ -31,11 +31,14 @@ _READING = {
     "Spearman": "whether similarities rise in the order of people's ratings: 100 is the same order, 0 none in common",
     "Pearson": "whether similarities rise in proportion to people's ratings: 100 is a straight line, 0 no relation",
 }
-_STYLE = """
+SCORES_STYLE = """
 th:nth-child(n + 3), td:nth-child(n + 3) { padding-right: 0; padding-left: .9rem; text-align: right }
 tbody tr.task > * { border-top: 1px solid var(--line) } tbody tr:first-child > * { border-top: 0 }
 tr.paper > *, tr.part > * { padding-top: 0; font-size: .8125rem; font-weight: 400; color: var(--muted) }
 tr.paper th, tr.part th { padding-left: 1rem }
+@media (max-width: 40rem) { table { font-size: .8125rem } tbody th { min-width: 5.5rem; white-space: normal } }
+"""
+_CHARTS_STYLE = """
 .chart svg { min-width: 42rem }
 svg text { fill: currentColor !important; font-family: inherit !important }
 svg [style*="stroke: #808080"] { stroke: var(--muted) !important }
@@ -46,22 +49,22 @@ def to_html(evaluation: Evaluation) -> str:
     """One page that needs nothing else: no script, no font, no picture from anywhere."""
     title, duration = html.escape(evaluation.title), timedelta(seconds=round(evaluation.seconds))
     header = f"<header><h1>{title}</h1>\n<p>evaluated in {duration} h</p></header>\n<main>\n"
-    return page(title, header + "\n".join(_sections(evaluation)) + "\n</main>", _STYLE)
+    return page(title, header + "\n".join(_sections(evaluation)) + "\n</main>", SCORES_STYLE + _CHARTS_STYLE)
 
 
 def _sections(evaluation: Evaluation) -> Iterator[str]:
     columns = heads(evaluation)
-    yield "<h2>Scores</h2>" + _html_table("Scores", columns, rows(evaluation))
+    yield "<h2>Scores</h2>" + html_table("Scores", columns, rows(evaluation))
     yield f'<p class="note">{note(evaluation)}</p>'
     if any(result.parts for result in evaluation.results):
-        whole = _html_table("Scores with parts", columns, rows(evaluation, verbose=True))
+        whole = html_table("Scores with parts", columns, rows(evaluation, verbose=True))
         yield f"<details><summary>Scores of the parts</summary>{whole}</details>"
     if evaluation.kinds:
         chart = scores_chart(evaluation.results)
         yield f'<h2>Side by side</h2><figure class="scroll chart" tabindex="0">{chart}</figure>'
     if compared := evaluation.compared:
         cells = [Row("task", cells) for cells in compared_cells(compared)]
-        yield f"<h2>Compared with {html.escape(compared.other)}</h2>" + _html_table("Differences", COMPARED, cells)
+        yield f"<h2>Compared with {html.escape(compared.other)}</h2>" + html_table("Differences", COMPARED, cells)
         yield f'<p class="note">{PAIRED}</p>'
     drawn = [(result, panels) for result in evaluation.results if (panels := similarity_panels(result))]
     if drawn:
@@ -82,7 +85,8 @@ def _sections(evaluation: Evaluation) -> Iterator[str]:
     yield "</dl>"
 
 
-def _html_table(name: str, heads: Sequence[str], rows: Iterable[Row]) -> str:
+def html_table(name: str, heads: Sequence[str], rows: Iterable[Row]) -> str:
+    """A table of scores, which scrolls in itself where it is too wide."""
     lines = [f'<div class="scroll" role="region" aria-label="{name}" tabindex="0"><table>\n<thead><tr>']
     lines += [f'<th scope="col">{html.escape(head)}</th>' for head in heads]
     lines += ["</tr></thead>\n<tbody>"]

@@ -120,6 +120,22 @@ def to_markdown(evaluation: Evaluation) -> str:
     return "\n\n".join(blocks) + "\n"
 
 
+def from_markdown(text: str) -> Iterator[tuple[list[str], list[Row]] | str]:
+    """What `to_markdown` wrote, taken apart: tables as columns and rows, everything else as paragraphs."""
+    for block in filter(None, text.split("\n\n")):
+        if not block.startswith("| "):
+            yield _unescaped(block.strip())
+            continue
+        columns, *lines = (line.removeprefix("| ").removesuffix(" |").split(" | ") for line in block.splitlines())
+        yield [_unescaped(cell) for cell in columns], [_read_row(cells) for cells in lines[1:]]  # after the ruler
+
+
+def _read_row(cells: Sequence[str]) -> Row:
+    best = next((place for place, cell in enumerate(cells) if cell.startswith("**")), None)
+    plain = [_unescaped(cell.removeprefix("**").removesuffix("**")) for cell in cells]
+    return Row("paper" if plain[0] == "paper" else "task", plain, best)
+
+
 # ------------------------------------------------------------------------ rows
 
 
@@ -223,6 +239,10 @@ def _markdown_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 def _literal(text: str) -> str:
     """Text that Markdown takes for nothing else."""
     return re.sub(r"([\\`*_|<])", r"\\\1", " ".join(text.split()))
+
+
+def _unescaped(literal: str) -> str:
+    return re.sub(r"\\([\\`*_|<])", r"\1", literal)
 
 
 def _plain(value: Any) -> Any:

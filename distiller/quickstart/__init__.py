@@ -92,13 +92,13 @@ def _package(module: str) -> Path:
 
 
 def _is_complete(root: str) -> bool:
-    from corpusgen.store.status import PassStatus
+    from corpusgen.store.status import StoreStatus
 
     if not (Path(root) / "corpus.json").exists():
         return False
-    store = Store.at(root)
-    passes = store.passes()
-    return len(passes) == len(store.corpus()["passes"]) and all(PassStatus(one).refresh().complete for one in passes)
+    status = StoreStatus(Store.at(root))
+    status.refresh()
+    return status.complete
 
 
 def _build(config: BuildConfig, say: Say) -> None:
@@ -125,6 +125,7 @@ def _show(folder: str, corpus: str, run: str, say: Say) -> None:
     from distiller.evaluation.evaluate import evaluate
     from distiller.evaluation.page import to_html
     from distiller.evaluation.report import table, to_markdown
+    from distiller.report import write_report
     from distiller.saved import put_in_card
     from distiller.word_distiller import WordDistiller
 
@@ -136,6 +137,7 @@ def _show(folder: str, corpus: str, run: str, say: Say) -> None:
     evaluation = evaluate(model, run, str(_evaluation_data(folder)))
     Path(folder, "evaluation.html").write_text(to_html(evaluation), encoding="utf-8")
     put_in_card(run, to_markdown(evaluation))
+    write_report(run)
     console = Console(width=None if Console().is_terminal else 120)
     console.print(table(evaluation))
     for line in _banks(model):
@@ -191,6 +193,7 @@ def _next_steps(folder: str, model: str) -> str:
 corpus      {folder}/corpus
 report      {folder}/report.html
 model       {model}
+training    {model}/report.html
 evaluation  {folder}/evaluation.html
 
 Try next:

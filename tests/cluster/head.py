@@ -11,6 +11,7 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
@@ -26,10 +27,19 @@ class Head:
     Never by `ray stop`: that ends every Ray on the machine.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, port: int | None = None, environment: Mapping[str, str] | None = None, **options: object):
         self.token = secrets.token_hex(16)
+        self._port = port
+        self._environment = environment or {}
+        self._options = options
+        self.start()
+
+    def start(self) -> None:
+        """Begin, or begin anew: nothing is left of an earlier one."""
         self._folder = tempfile.mkdtemp(prefix="head-")  # short: there will be sockets in it
-        port, dashboard, agent, client = _free_ports(4)
+        port, dashboard, agent, client = free_ports(4)
+        port = self._port or port
+        self.ray_address = f"127.0.0.1:{port}"
         self.address = f"http://127.0.0.1:{dashboard}"
         options = {
             "port": port,
@@ -43,6 +53,7 @@ class Head:
             "num-cpus": 4,
             "object-store-memory": _MEMORY,
             "temp-dir": f"{self._folder}/ray",
+            **{name.replace("_", "-"): value for name, value in self._options.items()},
         }
         command = [str(PROGRAMS / "ray"), "start", "--head", "--block", "--disable-usage-stats"]
         with open(f"{self._folder}/output", "w") as output:
@@ -61,6 +72,7 @@ class Head:
             "PATH": f"{PROGRAMS}{os.pathsep}{os.environ['PATH']}",
             "RAY_AUTH_MODE": "token",
             "RAY_AUTH_TOKEN": token or self.token,
+            **self._environment,
         }
 
     def wait(self, seconds: float = 120) -> None:
@@ -77,9 +89,13 @@ class Head:
             else:
                 return
 
+    def nodes(self) -> int:
+        """How many nodes there are, it too: each is a process here."""
+        return sum(Path((process.info["cmdline"] or [""])[0]).name == "raylet" for process in self._ours())
+
     def stop(self) -> None:
         """End all its processes: its group, then what has left the group. Those are known by its folder."""
-        ours = [process for process in psutil.process_iter(["cmdline", "cwd"]) if self._is_ours(process)]
+        ours = self._ours()
         os.killpg(self._process.pid, signal.SIGKILL)
         for process in psutil.wait_procs(ours, timeout=5)[1]:
             with suppress(psutil.NoSuchProcess):
@@ -87,11 +103,14 @@ class Head:
         self._process.wait()
         shutil.rmtree(self._folder, ignore_errors=True)
 
+    def _ours(self) -> list[psutil.Process]:
+        return [process for process in psutil.process_iter(["cmdline", "cwd"]) if self._is_ours(process)]
+
     def _is_ours(self, process: psutil.Process) -> bool:
         return any(self._folder in word for word in (*(process.info["cmdline"] or ()), process.info["cwd"] or ""))
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     with ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for one in sockets:

@@ -10,14 +10,15 @@ import yaml
 from ray.autoscaler._private.util import prepare_config, validate_config
 
 from corpusgen.config import BuildConfig, load_settings
-from corpusgen.passes import _check_workers
+from corpusgen.passes import check_workers
 from distiller.settings import TrainSettings
 from tests.cluster.manifests import FIELDS, problems, read
 
 PROJECT = Path(__file__).parents[2]
 CLUSTER = PROJECT / "cluster"
 FOR_RAY_UP = {name: read(CLUSTER / f"{name}.yaml") for name in ("aws", "gcp")}
-MANIFESTS = {path.stem: read(path) for path in sorted((CLUSTER / "kuberay").glob("*.yaml"))}
+MANIFESTS = {path.stem: read(path) for path in sorted((CLUSTER / "kuberay").glob("ray*.yaml"))}
+POLICY = read(CLUSTER / "kuberay/networkpolicy.yaml")
 DOCKERFILE = (CLUSTER / "Dockerfile").read_text()
 PINS = dict(line.split("==") for line in (PROJECT / ".ci/constraints.txt").read_text().split() if "==" in line)
 
@@ -39,7 +40,7 @@ def test_files_are_tidy(path):
     assert not text.endswith("\n\n")
     for number, line in enumerate(text.splitlines(), 1):
         assert line == line.rstrip(), f"{number}: blanks at the end"
-        assert len(line) <= 120, f"{number}: too long"
+        assert len(line) <= 120 or path.suffix == ".json", f"{number}: too long"  # there a text cannot be broken
 
 
 def test_a_key_that_is_there_twice_is_found(tmp_path):
@@ -95,8 +96,20 @@ def test_nodes_are_what_is_promised(provider):
     assert "spot" in str(gpu["node_config"]).lower()
     assert "spot" not in str(cpu["node_config"]).lower()
     start = config["head_start_ray_commands"][-1]
-    assert "--dashboard-host=127.0.0.1" in start
     assert "--num-cpus=0" in start
+
+
+@of_providers
+def test_dashboard_and_client_are_for_the_head_itself(provider):
+    """The dashboard by its own setting; the client has none, so that the machine turns others away from its port."""
+    config = FOR_RAY_UP[provider]
+    start = config["head_start_ray_commands"][-1]
+    assert re.findall(r"--(?:dashboard-host|ray-client-server-port|node-ip-address)\S*", start) == [
+        "--dashboard-host=127.0.0.1"
+    ]
+    rule = "INPUT -p tcp --dport 10001 ! -i lo -j REJECT"
+    assert f"sudo iptables -C {rule} || sudo iptables -I {rule}" in config["initialization_commands"]
+    assert "initialization_commands" not in config["available_node_types"]["head"]  # they would replace those of all
     assert "--env RAY_AUTH_MODE=token" in config["docker"]["run_options"]
 
 
@@ -183,6 +196,19 @@ def test_pods_are_what_is_promised(name):
         assert on_gpus == any(taint["key"] == "nvidia.com/gpu" for taint in pod.get("tolerations", ()))
 
 
+def test_only_rays_own_pods_reach_more_than_the_dashboard_and_metrics():
+    assert list(problems(POLICY, FIELDS["NetworkPolicy"])) == []
+    assert POLICY["apiVersion"] == "networking.k8s.io/v1"
+    of_ray = {"podSelector": {"matchLabels": {"ray.io/is-ray-node": "yes"}}}
+    assert POLICY["spec"]["podSelector"] == of_ray["podSelector"]
+    assert POLICY["spec"]["policyTypes"] == ["Ingress"]
+    among_themselves, *others = POLICY["spec"]["ingress"]
+    assert among_themselves == {"from": [of_ray]}
+    assert [port["port"] for rule in others for port in rule["ports"]] == [8265, 8080]
+    # Submitters in the namespace, and the operator wherever it is.
+    assert [sorted(peer) for peer in others[0]["from"]] == [["podSelector"], ["namespaceSelector", "podSelector"]]
+
+
 def test_the_same_pods_are_the_same_in_all_manifests():
     pods = {}
     for manifest in MANIFESTS.values():
@@ -211,7 +237,7 @@ def settings_of(name, kind, *command):
 
 def test_the_build_is_one_that_can_be_run():
     settings = settings_of("rayjob-build", BuildConfig, "corpusgen", "build")
-    _check_workers(settings)
+    check_workers(settings)
     assert all(worker.max_workers for worker in settings.run.workers.values())
     groups = {group["groupName"]: group for group in cluster_of(MANIFESTS["rayjob-build"])["workerGroupSpecs"]}
     on_gpus = [worker.max_workers for worker in settings.run.workers.values() if worker.gpus]

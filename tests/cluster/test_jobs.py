@@ -1,9 +1,11 @@
 """Jobs on a real Ray that asks for a token: submitted, resumed, failed, refused, stopped."""
 
+import json
 import os
 import shutil
 import signal
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,8 @@ import yaml
 from corpusgen.config import BuildConfig
 from corpusgen.engine import LocalExecutor
 from corpusgen.passes import build
-from corpusgen.store import CommittedTable
+from corpusgen.store import CommittedTable, Store
+from corpusgen.store.check import verify
 from tests.cluster.head import PROGRAMS, Head
 from tests.generate import support
 
@@ -105,6 +108,16 @@ def test_without_the_token_nothing_is_taken(head, project, tmp_path):
     assert not (tmp_path / "store").exists()
 
 
+def test_without_the_token_no_driver_joins(head, project, tmp_path):
+    wrong = {**head.environment(token="wrong"), "RAY_NUM_REDIS_GET_RETRIES": "1"}  # Ray would knock for 20 s
+    options = ("--address", head.ray_address, "--set", f"store={tmp_path}/store")
+    refused = run("corpusgen", "build", CONFIG, *options, cwd=project, env=wrong)
+    assert refused.returncode == 1
+    assert f"{head.ray_address} refuses the token, or misses one" in refused.stderr
+    assert "RAY_AUTH_TOKEN" in refused.stderr
+    assert "Traceback" not in refused.stderr
+
+
 def test_ctrl_c_stops_the_job(head, project, tmp_path):
     (project / "long.txt").write_text((PROJECT / "configs/quickstart.txt").read_text() * 500)
     overrides = [f"store={tmp_path}/store", "source.paths=[long.txt]", "source.unit_bytes=1000"]
@@ -122,6 +135,33 @@ def test_ctrl_c_stops_the_job(head, project, tmp_path):
     options = ("--address", head.address, "--log-style", "record", "--log-color", "false")
     status = run("ray", "job", "status", *options, job, cwd=project, env=head.environment())
     assert f"Job '{job}' was stopped" in status.stdout
+
+
+def test_when_the_head_was_lost_the_same_job_goes_on_with_another(head, project, tmp_path):
+    (tmp_path / "long.txt").write_text((PROJECT / "configs/quickstart.txt").read_text() * 400)
+    overrides = [f"store={tmp_path}/store", f"source.paths=[{tmp_path}/long.txt]", "source.unit_bytes=1000"]
+    arguments = [CONFIG, *(word for override in overrides for word in ("--set", override))]
+    command = [PROGRAMS / "corpusgen", "submit", *arguments, "--address", head.address]
+    first = subprocess.Popen(command, cwd=project, env=head.environment(), stdout=subprocess.PIPE, text=True)
+    harvest = Store.at(f"{tmp_path}/store").pass_store("harvest")
+    while len(harvest.committed()) < 20 and first.poll() is None:
+        time.sleep(0.02)
+    head.stop()
+    head.start()
+    before = {commit.unit: commit for commit in harvest.commits()}
+    head.wait()
+    first.communicate(timeout=120)
+    assert first.returncode == 1
+    assert 20 <= len(before) < len(harvest.plan().units)
+
+    again = submit(head, project, *arguments)
+    assert again.returncode == 0, again.stdout + again.stderr
+    after = {commit.unit: commit for commit in harvest.commits()}
+    assert {unit: after[unit] for unit in before} == before
+    (run,) = {commit.attempt.partition("-")[0] for unit, commit in after.items() if unit not in before}
+    lines = [line for file in tmp_path.glob(f"store/harvest/events/{run}-*") for line in file.read_text().splitlines()]
+    assert sorted(json.loads(line)["unit"] for line in lines) == sorted(after.keys() - before.keys())
+    assert all(check.ok for check in verify(Store.at(f"{tmp_path}/store")))
 
 
 def test_a_training_is_done_once(head, project, tmp_path):

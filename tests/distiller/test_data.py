@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corpusgen.errors import StageError
+from corpusgen.local_copy import local_copy
 from distiller.data import (
     EpochOrder,
     FeatureChunk,
@@ -26,7 +27,6 @@ from distiller.data import (
     rank_slice,
     split,
 )
-from distiller.local_copy import local_copy
 
 IDS = st.lists(st.integers(0, 300).map(lambda number: f"sentence-{number}"), max_size=120)
 

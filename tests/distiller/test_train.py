@@ -104,6 +104,11 @@ def test_a_corpus_becomes_a_model_and_the_same_command_does_nothing_more(folder,
     assert list((run / "tensorboard").glob("events.*"))
     assert "triples/s" in whole.stderr
     assert "of held-out triples ordered" in whole.stdout
+    assert f"report: {run}/report.html" in whole.stdout
+    page = (run / "report.html").read_text()
+    assert f"Trained to the end: {EPOCHS} epochs, {len(steps):,} steps." in page
+    assert "2 workers" in page
+    assert "loads itself again" not in page
 
     again = train(folder)
     assert again.returncode == 0
@@ -150,9 +155,11 @@ def test_a_killed_job_goes_on_with_the_same_losses(folder, whole):
         one.kill()
     process.communicate()
     assert len(losses(folder, "job")) < len(losses(folder, "whole"))  # it really died in the middle
+    assert "loads itself again" in (folder / "runs/job/report.html").read_text()
     resumed = train(folder, f"output={folder}/runs/job")
     assert resumed.returncode == 0, resumed.stderr
     assert losses(folder, "job") == losses(folder, "whole")
+    assert "the training was stopped and resumed later" in (folder / "runs/job/report.html").read_text()
 
 
 def assert_same_curve(one, other):
@@ -196,6 +203,7 @@ def test_a_run_may_lie_on_s3_and_goes_on_there(folder, whole, s3_root):
     assert files.read("steps.csv") == (folder / "runs/whole/steps.csv").read_bytes()
     assert {"config.json", "model.safetensors"} <= {info.path.rpartition("/")[2] for info in files.list("model")}
     assert len(list(files.list("tensorboard"))) >= 1
+    assert b"Trained to the end" in files.read("report.html")
 
 
 @SLOW

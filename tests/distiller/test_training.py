@@ -5,40 +5,13 @@ import pytest
 import torch
 
 from corpusgen.errors import ConfigError
-from distiller.data import FeatureChunk, MappedFeatures
-from distiller.settings import TrainSettings
 from distiller.training import Training
-
-LAYERS, DIMENSION = 3, 16
+from tests.distiller.support import made_features, settings
 
 
 @pytest.fixture(scope="module")
 def features(tmp_path_factory):
-    """Words made as the method supposes: half of a state is meaning, half is context, a little different by layer."""
-    random = np.random.default_rng(0)
-    rows = 400
-    meaning, other, context, elsewhere = random.normal(size=(4, rows, DIMENSION // 2))
-    words = [np.hstack(halves) for halves in ((meaning, context), (meaning, elsewhere), (other, context))]
-    words = np.stack(words, 1)
-    states = words[:, :, None] + 0.1 * random.normal(size=(rows, 3, LAYERS, DIMENSION))
-    chunk = FeatureChunk([f"id{n}" for n in range(rows)], states.astype(np.float16))
-    return MappedFeatures.open(tmp_path_factory.mktemp("features"), "made", lambda: [chunk])
-
-
-def settings(**changed):
-    values = {
-        "corpus": "nowhere",
-        "output": "nowhere",
-        "backbone": {"model": "none"},
-        "batch_size": 32,
-        "heads": 4,
-        "learning_rate": 3e-3,
-        "warmup_steps": 5,
-        "max_epochs": 6,
-        "validation_share": 0.2,
-        "validate_every": 0.5,
-    }
-    return TrainSettings.model_validate({**values, **changed})
+    return made_features(tmp_path_factory.mktemp("features"))
 
 
 @pytest.mark.parametrize("standardise", [False, True])

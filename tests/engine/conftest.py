@@ -6,9 +6,11 @@ from tests.engine.helpers import run_demo
 
 @pytest.fixture(scope="module")
 def ray_here():
-    """A Ray of our own on this machine, shared by the tests of a module."""
-    with ray_cluster("local"):
-        yield
+    """A Ray of our own on this machine, shared by the tests of a module. It reports metrics every second."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_metrics_report_interval_ms", "1000")
+        with ray_cluster("local"):
+            yield
 
 
 @pytest.fixture(scope="session")

@@ -91,9 +91,9 @@ def slices(units: int, numbers_each: int) -> list[list[dict[str, int]]]:
     return [[{"start": i * numbers_each, "stop": (i + 1) * numbers_each}] for i in range(units)]
 
 
-def demo_pass(units: int = 12, numbers_each: int = 50, workers: int = 1, **settings) -> Pass:
-    """`settings` go to the stages that have a field of that name."""
-    resources = Resources(min_workers=workers, max_workers=workers)
+def demo_pass(units: int = 12, numbers_each: int = 50, workers: int | None = 1, **settings) -> Pass:
+    """`workers` None leaves the number to the engine; `settings` go to the stages that have a field of that name."""
+    resources = Resources(min_workers=workers, max_workers=workers) if workers else Resources()
 
     def make(stage: type[Stage]) -> Stage:
         fields = {k: v for k, v in settings.items() if k in stage.__dataclass_fields__}

@@ -59,6 +59,9 @@ class FaultyFiles(LocalFiles):
         if self.victim == 0:
             os.write(descriptor, ray.get_runtime_context().get_node_id().encode())
         os.close(descriptor)
+        self._strike()
+
+    def _strike(self):
         if self.victim != 0:
             os.kill(self.victim or os.getpid(), signal.SIGKILL)
         time.sleep(600)

@@ -1,5 +1,6 @@
 """The executors against each other, on a real Ray."""
 
+import re
 import time
 import urllib.request
 
@@ -8,6 +9,7 @@ import pytest
 import ray
 
 from corpusgen.engine import LocalExecutor, Resources, RunSettings
+from corpusgen.engine.metrics import LABELS
 from corpusgen.engine.ray_executor import RayExecutor
 from corpusgen.errors import FailureLimitError, StageError
 from corpusgen.store import CommittedTable, Store
@@ -28,17 +30,46 @@ def test_quick_units_travel_in_convoys_and_commit_the_same_bytes(ray_here, tmp_p
     assert committed_files(tmp_path / "ray") == committed_files(tmp_path / "loop")
 
 
-def test_a_row_that_raises_and_a_row_that_kills_are_quarantined_and_all_else_completes(ray_here, tmp_path):
-    totals = run_demo(tmp_path / "store", RayExecutor(), raises=[33], kills=[111, 112], units=6)
+def scrape(store: str) -> dict[tuple[str, ...], float]:
+    """What Prometheus would get of a store: values by name, pass, stage and reason, as far as they have them."""
+    (node,) = ray.nodes()
+    url = f"http://{node['NodeManagerAddress']}:{node['MetricsExportPort']}/metrics"
+    found = {}
+    for line in urllib.request.urlopen(url, timeout=10).read().decode().splitlines():
+        if match := re.fullmatch(r"ray_(corpusgen_\w+)\{(.*)\} (\S+)", line):
+            labels = dict(re.findall(r'(\w+)="([^"]*)"', match[2]))
+            if labels["store"] == store:
+                key = (match[1], *(labels[name] for name in LABELS[match[1]] if name != "store"))
+                found[key] = float(match[3])
+    return found
+
+
+@pytest.fixture(scope="module")
+def wounded(ray_here, tmp_path_factory):
+    """Root, totals and metrics of a run in which one row raised and two killed their workers."""
+    root = tmp_path_factory.mktemp("wounded") / "store"
+    totals = run_demo(root, RayExecutor(), raises=[33], kills=[111, 112], units=6)
+    metrics = {}
+    for _ in range(100):  # Ray passes them on every second, and forgets gauges that are not set again
+        metrics |= scrape(str(root))
+        workers = [value for (name, *_), value in metrics.items() if name == "corpusgen_workers"]
+        if metrics.get(("corpusgen_committed_units", "demo")) == totals.units and not any(workers):
+            break
+        time.sleep(0.2)
+    return root, totals, metrics
+
+
+def test_a_row_that_raises_and_a_row_that_kills_are_quarantined_and_all_else_completes(wounded):
+    root, totals, _ = wounded
     assert totals.complete
     assert totals.quarantined == 3
-    assert_whole(tmp_path / "store")
-    quarantine = list(Store.at(str(tmp_path / "store")).pass_store("demo").read_quarantine())
+    assert_whole(root)
+    quarantine = list(Store.at(str(root)).pass_store("demo").read_quarantine())
     assert [entry["record"]["number"] for entry in quarantine] == [33, 111, 112]
     assert [entry["stage"] for entry in quarantine] == ["square"] * 3
     assert "I cannot square 33" in quarantine[0]["error"]
     assert "died" in quarantine[1]["error"]
-    numbers = CommittedTable(str(tmp_path / "store"), "demo", "squares").to_table()["number"].to_pylist()
+    numbers = CommittedTable(str(root), "demo", "squares").to_table()["number"].to_pylist()
     assert numbers == [n for n in range(300) if n % 7 and n not in (33, 111, 112)]
 
 
@@ -139,19 +170,36 @@ def test_events_tell_of_every_unit_once(ray_here, tmp_path):
     assert [stage["stage"] for stage in events[0]["stages"]] == ["count", "square", "spell"]
 
 
-def test_metrics_reach_prometheus(ray_here, tmp_path):
-    run_demo(tmp_path / "store", RayExecutor(), raises=[33])
-    (node,) = ray.nodes()
-    url = f"http://{node['NodeManagerAddress']}:{node['MetricsExportPort']}/metrics"
-    for _ in range(60):  # Ray passes them on every few seconds
-        lines = urllib.request.urlopen(url, timeout=10).read().decode().splitlines()
-        values = [line for line in lines if line.startswith("ray_corpusgen_quarantined_total")]
-        if values:
-            break
-        time.sleep(0.5)
-    assert 'stage="square"' in values[0]
-    for name in ("rows_total", "rejects_total", "stage_seconds_total", "workers", "queue_age_seconds"):
-        assert any(line.startswith(f"ray_corpusgen_{name}") for line in lines)
+def test_metrics_tell_prometheus_what_the_commits_tell(wounded):
+    root, totals, found = wounded
+    demo = Store.at(str(root)).pass_store("demo")
+    expected = {
+        ("corpusgen_planned_units", "demo"): len(demo.plan().units),
+        ("corpusgen_committed_units", "demo"): len(demo.committed()),
+        ("corpusgen_finished_units_total", "demo"): totals.committed,
+        ("corpusgen_units_in_flight", "demo"): 0,
+        ("corpusgen_in_flight_bytes", "demo"): 0,
+        ("corpusgen_quarantined_records_total", "demo", "square"): totals.quarantined,
+    }
+    for stage in totals.stages.values():
+        expected |= {
+            ("corpusgen_rows_in_total", "demo", stage.name): stage.rows_in,
+            ("corpusgen_rows_out_total", "demo", stage.name): stage.rows_out,
+            ("corpusgen_stage_units_total", "demo", stage.name): totals.committed,
+            ("corpusgen_workers", "demo", stage.name): 0,
+            ("corpusgen_queued_tasks", "demo", stage.name): 0,
+            ("corpusgen_queue_age_seconds", "demo", stage.name): 0,
+        }
+        for reason, rejected in stage.rejected.items():
+            expected["corpusgen_rejected_rows_total", "demo", stage.name, reason] = rejected
+    assert expected.items() <= found.items()
+    assert {name for name, *_ in found} == set(LABELS)
+    for stage in totals.stages.values():
+        assert found["corpusgen_busy_seconds_total", "demo", stage.name] == pytest.approx(stage.seconds, abs=1e-5)
+    assert found["corpusgen_worker_deaths_total", "demo", "square"] >= 5  # three of the unit, two of each row alone
+    assert found["corpusgen_retries_total", "demo", "square"] >= 5
+    assert found["corpusgen_stage_bytes_total", "demo", "count"] >= 8 * totals.stages["square"].rows_in
+    assert ("corpusgen_stage_bytes_total", "demo", "spell") not in found  # the last stage passes nothing on
 
 
 def test_a_finished_pass_is_not_run_again(ray_here, undisturbed, tmp_path):

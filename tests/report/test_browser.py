@@ -1,24 +1,13 @@
 """The page in a real browser: it opens without an error, asks nobody for anything, and its filters work."""
 
-import shutil
-
 import pytest
 
 from corpusgen.report import Collector, to_html, write_report
+from tests.pages import assert_fits
 from tests.report.support import commit_unit, plan_generate, reject, start, triple
-
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is absent: pip install playwright")
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine")
 
 HOSTILE = "</script><b>bold</b>"
 LONG = "Donaudampfschifffahrtsgesellschaft" * 9
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with playwright.sync_playwright() as running:
-        yield running.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
 
 
 @pytest.fixture(scope="module")
@@ -40,25 +29,11 @@ def store(tmp_path_factory):
 
 
 @pytest.fixture
-def opened(browser, store, tmp_path):
-    """Opens the report, and in the end has seen no error and no request but for the page itself."""
-    contexts, problems = [], []
-    write_report(store, tmp_path / "report.html")
-
-    def open_page(address="", width=1280, scheme="light", path=tmp_path / "report.html"):
-        context = browser.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme)
-        contexts.append(context)
-        page = context.new_page()
-        page.on("console", lambda message: problems.append(message.text))
-        page.on("pageerror", lambda error: problems.append(str(error)))
-        page.on("request", lambda request: request.url.startswith(path.as_uri()) or problems.append(request.url))
-        page.goto(path.as_uri() + address)
-        return page
-
-    yield open_page
-    for context in contexts:
-        context.close()
-    assert problems == []
+def opened(open_page, store, tmp_path):
+    """Opens the report."""
+    path = tmp_path / "report.html"
+    write_report(store, path)
+    return lambda address="", **how: open_page(path, address, **how)
 
 
 def words_of(page, kind):
@@ -136,16 +111,13 @@ def test_what_was_asked_for_is_in_the_address_and_outlives_a_reload(opened):
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [320, 390, 1280])
 def test_nothing_is_wider_than_the_window(opened, width, scheme):
-    page = opened(width=width, scheme=scheme)
-    page.evaluate("document.querySelectorAll('details').forEach((details) => { details.open = true })")
-    assert page.evaluate("document.documentElement.scrollWidth") == width
-    assert page.evaluate("document.body.scrollWidth") <= width
+    assert_fits(opened(width=width, scheme=scheme), width)
 
 
-def test_a_page_of_a_build_that_goes_on_loads_itself_again_but_not_under_the_fingers(opened, store, tmp_path):
+def test_a_page_of_a_build_that_goes_on_loads_itself_again_but_not_under_the_fingers(open_page, store, tmp_path):
     path = tmp_path / "watched.html"
     path.write_text(to_html(Collector(store).refresh(), reload_seconds=1))
-    page = opened(path=path)
+    page = open_page(path)
     page.locator("[name=text]").fill("quelle")
     page.evaluate("window.isOld = true")
     page.wait_for_timeout(1500)

@@ -2,7 +2,6 @@
 
 import json
 import re
-from html.parser import HTMLParser
 
 import pytest
 from typer.testing import CliRunner
@@ -10,38 +9,11 @@ from typer.testing import CliRunner
 from corpusgen.cli import app
 from corpusgen.errors import CorpusgenError, StoreError, StoreUnavailableError
 from corpusgen.report import Collector, to_html, watch_report, write_report
-from corpusgen.report.charts import duration, rate_text
 from corpusgen.report.samples import TripleSample
+from tests.pages import Page, assert_pictures_speak, assert_stands_alone
 from tests.report.support import BEGUN, MODELS, SETTINGS, commit_unit, plan_generate, reject, small_store, start, triple
 
 HOSTILE = "</script><b>bold</b> <!-- \"' & "
-
-
-class Page(HTMLParser):
-    def __init__(self, text):
-        super().__init__()
-        self.elements, self.text, self.data = [], "", ""
-        self._in = []
-        self.feed(text)
-        self.close()
-
-    def handle_starttag(self, tag, attributes):
-        self.elements.append((tag, dict(attributes)))
-        if tag in ("script", "style"):
-            self._in.append((tag, dict(attributes)))
-
-    def handle_endtag(self, tag):
-        if self._in and self._in[-1][0] == tag:
-            self._in.pop()
-
-    def handle_data(self, data):
-        if not self._in:
-            self.text += data
-        elif self._in[-1][1].get("type") == "application/json":
-            self.data += data
-
-    def count(self, tag, kind=None):
-        return sum(name == tag and kind in (None, found.get("class")) for name, found in self.elements)
 
 
 def page_of(root, **settings):
@@ -67,7 +39,7 @@ def test_has_every_section_and_its_own_words(tmp_path):
     for number in range(12):
         commit_unit(generate, number, [triple(number)], [reject(number + 100)])
     page = page_of(tmp_path)
-    sections = [found["id"] for tag, found in page.elements if tag == "h2"]
+    sections = page.named("h2")
     assert sections == ["funnel", "triples", "stages", "rejects", "numbers", "targets", "speed"]
     links = [found["href"] for tag, found in page.elements if tag == "a"]
     assert links == [f"#{section}" for section in sections]
@@ -79,26 +51,12 @@ def test_has_every_section_and_its_own_words(tmp_path):
 
 def test_every_picture_says_what_it_shows(tmp_path):
     small_store(str(tmp_path))
-    pictures = [found for tag, found in page_of(tmp_path).elements if tag == "svg"]
-    assert pictures
-    assert all(found.get("aria-hidden") or (found["role"] == "img" and found["aria-label"]) for found in pictures)
+    assert_pictures_speak(page_of(tmp_path))
 
 
 def test_needs_nothing_from_elsewhere(tmp_path):
     small_store(str(tmp_path))
-    text = to_html(Collector(str(tmp_path)).refresh(), reload_seconds=15)
-    page = Page(text)
-    assert not {"img", "iframe", "object", "base", "video"} & {tag for tag, _ in page.elements}
-    references = [
-        value
-        for _, found in page.elements
-        for name, value in found.items()
-        if name in {"src", "href", "xlink:href", "action"}
-    ]
-    assert all(reference.startswith("#") or reference == "data:," for reference in references)
-    assert "@import" not in text
-    assert "url(" not in text
-    assert "default-src 'none'" in text
+    assert_stands_alone(to_html(Collector(str(tmp_path)).refresh(), reload_seconds=15))
 
 
 def test_takes_no_text_of_the_corpus_for_markup(tmp_path):
@@ -159,7 +117,7 @@ def test_without_triples_one_line_says_so(tmp_path, passes, line):
     start(str(tmp_path), passes=passes)
     page = page_of(tmp_path)
     assert line in page.text
-    assert [found["id"] for tag, found in page.elements if tag == "h2"] == ["stages", "rejects"]
+    assert page.named("h2") == ["stages", "rejects"]
     assert "too short" in page.text
     assert json.loads(page.data) == []
 
@@ -229,17 +187,6 @@ class TestWriting:
         small_store(str(tmp_path / "store"))
         with pytest.raises(CorpusgenError, match=r"no/such/a\.html: cannot be written: No such file"):
             write_report(str(tmp_path / "store"), tmp_path / "no/such/a.html")
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"), [(0.5, "0.5 s"), (90, "2 min"), (4000, "1 h 7 min"), (3 * 86400 + 7200, "3 d 2 h")]
-)
-def test_durations_in_words(seconds, text):
-    assert duration(seconds) == text
-
-
-def test_rates_in_words():
-    assert [rate_text(rate) for rate in (0.1234, 5.678, 1234.5)] == ["0.123", "5.68", "1,234"]
 
 
 def test_begun_is_when_the_first_unit_was_committed_if_the_store_was_copied_since(tmp_path):

@@ -97,3 +97,16 @@ def test_the_next_range_of_a_compressed_file_goes_on_where_the_last_one_ended(tm
     for start in range(0, 11_000, 1100):
         assert len(list(read_records(str(path), start, start + 1100))) == 100
     assert len(opened) == 1
+
+
+def test_what_lies_between_two_ranges_of_a_plain_file_is_not_read(tmp_path, monkeypatch):
+    path = tmp_path / "text"
+    path.write_bytes(b"0123456\n" * 1000)
+    file = path.open("rb")
+    monkeypatch.setattr(streams, "open_binary", lambda _: file)
+    monkeypatch.setattr(streams, "_kept", [])
+    assert len(list(read_records(str(path), 0, 8))) == 1
+    file.seek = lambda to: sought.append(to) or type(file).seek(file, to)
+    sought = []
+    assert [offset for offset, _ in read_records(str(path), 7200, 7216)] == [7200, 7208]
+    assert sought == [7199]

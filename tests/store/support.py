@@ -50,10 +50,17 @@ def results(
     return tables, quarantined, stages
 
 
-def commit(demo: PassStore, unit: Unit, attempt: str = "run-1", text: str = "", bad: Collection[int] = ()) -> bool:
+def commit(
+    demo: PassStore,
+    unit: Unit,
+    attempt: str = "run-1",
+    text: str = "",
+    bad: Collection[int] = (),
+    now: float = 1.0,
+) -> bool:
     """Do a unit and commit it, as a worker does."""
     tables, quarantined, stages = results(unit, text, bad)
-    return demo.commit(unit.id, attempt, tables, quarantined, stages, worker="host:1", now=1.0)
+    return demo.commit(unit.id, attempt, tables, quarantined, stages, worker="host:1", now=now)
 
 
 def commit_all(demo: PassStore, units: Sequence[Unit], **settings: Any) -> None:

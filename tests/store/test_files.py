@@ -494,8 +494,8 @@ def test_a_server_that_went_away_is_waited_for_and_then_given_up(
     s3_root: str, s3_server: S3Server, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
-    monkeypatch.setattr("corpusgen.store.s3._PATIENCE_SECONDS", 0.05)
-    monkeypatch.setattr("corpusgen.store.s3._PAUSE_SECONDS", (0.1, 0.1))
+    monkeypatch.setattr("corpusgen.store.s3._PATIENCE_SECONDS", 0.5)  # enough for one more try on a busy machine
+    monkeypatch.setattr("corpusgen.store.s3._PAUSE_SECONDS", (0.5, 0.5))
     files = open_files(s3_root)
     files.write("folder/file", b"x")
     s3_server.stop()

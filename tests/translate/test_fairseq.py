@@ -140,7 +140,9 @@ def test_a_checkpoint_cannot_run_code(tmp_path, monkeypatch):
     make_model(tmp_path / "model", Words(), old=True, extra_state={"meter": Sneaky()})
     with pytest.raises(StageError, match=r"it holds posix.system, which is neither weights nor settings"):
         translate("model", "fairseq")
-    with pytest.raises(StageError, match=r"it holds posix.system, .*state\['extra_state'\] = {}"):
+    with pytest.raises(
+        StageError, match=r"it holds posix.system, .*RUNS WHATEVER CODE IS IN IT.*state\['extra_state'\] = {}"
+    ):
         convert_translator("model", "converted")
     assert [file.name for file in tmp_path.iterdir()] == ["model"]
     # The remedy that is named works, for those who trust it.
@@ -148,6 +150,24 @@ def test_a_checkpoint_cannot_run_code(tmp_path, monkeypatch):
     state["extra_state"] = {}
     torch.save(state, "model/checkpoint_best.pt")
     assert translate("model", "fairseq", ["job"]) != [""]
+
+
+def test_settings_in_a_checkpoint_cannot_run_code(tmp_path, monkeypatch, caplog):
+    """fairseq evaluates some of them; as literals they do no harm."""
+    monkeypatch.chdir(tmp_path)
+    make_model(tmp_path / "model", Words(), old=True)
+    state = torch.load("model/checkpoint_best.pt", weights_only=False)
+    state["args"].adaptive_softmax_cutoff = "__import__('os').system('touch sneaked-in') or [1]"
+    torch.save(state, "model/checkpoint_best.pt")
+    with pytest.raises(StageError, match="malformed node or string"):
+        translate("model", "fairseq")
+    with pytest.raises(StageError, match="malformed node or string"):
+        convert_translator("model", "converted")
+    assert [file.name for file in tmp_path.iterdir()] == ["model"]
+    # And whoever loads one is told what it is.
+    told = [record for record in caplog.records if "use none that you would not run as a program" in record.message]
+    assert len(told) == 2
+    assert all(record.levelname == "WARNING" for record in told)
 
 
 @pytest.mark.slow

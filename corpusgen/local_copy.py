@@ -1,4 +1,4 @@
-"""Copies of data on a node's own disk: made once for all workers of the node, mapped into memory by each.
+"""Copies of data on a node's own disk: made once for all workers of the node, read by each.
 
 A copy is a folder whose list of files and sizes, written last, is there and right; one that a crash left unfinished is
 made again. Whoever uses a copy holds a lock, and copies that nobody uses make way for a new one: a cache that only
@@ -14,7 +14,8 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
@@ -31,17 +32,30 @@ def cache_folder(chosen: str | None = None) -> Path:
     return Path(chosen).expanduser() if chosen else Path(base) / "wicdistil"
 
 
-def local_copy(cache: str | Path, fingerprint: str, make: Callable[[Path], None]) -> Path:
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Of all processes of a machine that come here one at a time; the system takes the lock from one that dies."""
+    with open(path, "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def short_hash(text: str) -> str:
+    """A name for a file or folder of the cache."""
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+
+
+def local_copy(cache: str | Path, fingerprint: str, make: Callable[[Path], None], keep_others: bool = False) -> Path:
     """The folder with the copy of what `fingerprint` names; `make` fills it if it is not there.
 
-    Of all workers of a node one makes it while the others wait.
+    Of all workers of a node one makes it while the others wait. With `keep_others` no copy ever makes way.
     """
-    copy = Path(cache) / hashlib.blake2b(fingerprint.encode(), digest_size=8).hexdigest()
+    copy = Path(cache) / short_hash(fingerprint)
     copy.parent.mkdir(parents=True, exist_ok=True)
-    with open(copy.with_suffix(".lock"), "w") as making:
-        fcntl.flock(making, fcntl.LOCK_EX)  # the system takes it from a worker that dies
+    with locked(copy.with_suffix(".lock")):
         if not _is_whole(copy, fingerprint):
-            _remove_unused(copy)
+            if not keep_others:
+                _remove_unused(copy)
             _fill(copy, fingerprint, make)
         if copy not in _in_use:
             used = open(copy.with_suffix(".used"), "w")  # noqa: SIM115 (held as long as the process lives)
@@ -55,7 +69,7 @@ def _fill(copy: Path, fingerprint: str, make: Callable[[Path], None]) -> None:
     copy.mkdir()
     try:
         make(copy)
-        sizes = {path.name: path.stat().st_size for path in copy.iterdir()}
+        sizes = {path.relative_to(copy).as_posix(): path.stat().st_size for path in _files_in(copy)}
         for name in sizes:
             with open(copy / name, "rb") as file:
                 os.fsync(file.fileno())
@@ -65,14 +79,18 @@ def _fill(copy: Path, fingerprint: str, make: Callable[[Path], None]) -> None:
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
-        written = sum(path.stat().st_size for path in copy.iterdir())
+        written = sum(path.stat().st_size for path in _files_in(copy))
         raise StageError(
             f"no room in {copy.parent} for a local copy (full after {written / 1e9:.1f} GB): free some space or "
-            "choose a folder on a larger local disk with the setting `cache`"
+            "choose a folder on a larger local disk, with the setting `cache` or with XDG_CACHE_HOME"
         ) from error
     finally:
         if not (copy / _COMPLETE).exists():
             shutil.rmtree(copy, ignore_errors=True)
+
+
+def _files_in(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file()]
 
 
 def _is_whole(copy: Path, fingerprint: str) -> bool:

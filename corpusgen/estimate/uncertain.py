@@ -1,0 +1,76 @@
+"""Numbers that are not known exactly: a value, and what it might be instead as many draws."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+DRAWS = 4000
+_TAIL = 0.05  # on either side of a 90 % interval
+
+Floats = npt.NDArray[np.float64]
+
+
+class Interval(NamedTuple):
+    """An estimate, and between which values the truth lies with a probability of 90 %."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Uncertain:
+    """A number with its draws. The n-th draws of two numbers belong together, so what they share cancels out."""
+
+    value: float
+    draws: Floats
+
+    @classmethod
+    def exactly(cls, value: float) -> Uncertain:
+        """A number that is known."""
+        return cls(value, np.full(DRAWS, float(value)))
+
+    def interval(self) -> Interval:
+        """Where it lies; the value itself always does."""
+        low, high = np.quantile(self.draws, [_TAIL, 1 - _TAIL]).tolist()
+        return Interval(self.value, min(low, self.value), max(high, self.value))
+
+    def __add__(self, other: Uncertain) -> Uncertain:
+        return Uncertain(self.value + other.value, self.draws + other.draws)
+
+    def __mul__(self, other: Uncertain | float) -> Uncertain:
+        if isinstance(other, Uncertain):
+            return Uncertain(self.value * other.value, self.draws * other.draws)
+        return Uncertain(self.value * other, self.draws * other)
+
+    def __truediv__(self, other: Uncertain) -> Uncertain:
+        """Nothing out of nothing is nothing."""
+        draws = np.divide(self.draws, other.draws, out=np.zeros(DRAWS), where=other.draws != 0)
+        return Uncertain(self.value / other.value if other.value else 0.0, draws)
+
+    def at_most(self, limit: float) -> Uncertain:
+        """The smaller one of this and a number that is known."""
+        return Uncertain(min(self.value, limit), np.minimum(self.draws, limit))
+
+    def spread(self, factor: float, chance: np.random.Generator) -> Uncertain:
+        """Known no better than to this factor: nine times in ten it is at most so many times larger or smaller."""
+        if factor <= 1:
+            return self
+        return Uncertain(self.value, self.draws * np.exp(chance.normal(0, np.log(factor) / _NINE_IN_TEN, DRAWS)))
+
+
+_NINE_IN_TEN = 1.6449  # standard deviations on either side
+
+
+def largest(numbers: list[Uncertain]) -> Uncertain:
+    """The largest one, draw by draw."""
+    return Uncertain(max(n.value for n in numbers), np.max([n.draws for n in numbers], axis=0))
+
+
+def total(numbers: list[Uncertain]) -> Uncertain:
+    """Their sum."""
+    return Uncertain(sum(n.value for n in numbers), np.sum([n.draws for n in numbers], axis=0) + np.zeros(DRAWS))

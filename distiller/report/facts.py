@@ -1,0 +1,99 @@
+"""What the page of a training tells, read from the folder of its run: small files, no weights."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import ValidationError
+
+from corpusgen.errors import StoreError
+from distiller.runs import Columns, RunFolder
+from distiller.saved import CARD, IN_A_RUN, evaluation_in
+from distiller.settings import TrainSettings
+
+Numbers = npt.NDArray[np.float64]
+
+_CHECKPOINTS_A_RATE = 4  # with fewer, it shows when there were validations rather than how fast it went
+_MOST_RATES = 60
+
+
+@dataclass(frozen=True)
+class RunFacts:
+    """A training as of its last checkpoint."""
+
+    url: str
+    settings: TrainSettings
+    stored: Mapping[str, Any]
+    """The settings as they are written in the run: only those that determine the result."""
+    made_of: Mapping[str, Any]
+    """Frozen model, layers and triples, by their content."""
+    steps: Columns
+    validations: Columns
+    progress: Mapping[str, Any]
+    trained: bool
+    """Whether the model is there."""
+    evaluation: str
+    """What the model's card says of an evaluation, as Markdown."""
+    made_at: float = field(default_factory=time.time)
+
+    @classmethod
+    def read(cls, run: RunFolder) -> RunFacts:
+        """From its folder."""
+        stored = run.started_with()
+        made_of = stored.pop("made of", {})
+        try:
+            settings = TrainSettings.model_validate({**stored, "output": run.url})
+        except ValidationError:
+            raise StoreError(f"{run.url} was made by another version of wicdistil: use that to report on it") from None
+        card = f"{IN_A_RUN}/{CARD}"
+        evaluation = evaluation_in(run.files.read(card).decode()) if run.files.exists(card) else ""
+        return cls(run.url, settings, stored, made_of, *run.tables(), run.progress(), run.trained, evaluation)
+
+    @property
+    def step(self) -> int:
+        """The last one before the checkpoint."""
+        return int(self.progress.get("step", 0) or (self.steps["step"][-1] if self.steps else 0))
+
+    @property
+    def best(self) -> dict[str, float]:
+        """What held-out triples said after the best step so far; nothing before the first validation."""
+        steps: Numbers = self.validations.get("step", np.empty(0))
+        rows = np.flatnonzero(steps == self.progress.get("best_step"))
+        return {name: float(values[rows[0]]) for name, values in self.validations.items()} if len(rows) else {}
+
+    @property
+    def dates(self) -> tuple[float | None, float | None]:
+        """When it began, and when the last checkpoint was written."""
+        stretches = self.progress.get("stretches")
+        return (stretches[0][0][1], stretches[-1][-1][1]) if stretches else (None, None)
+
+    @cached_property
+    def rates(self) -> list[tuple[Numbers, Numbers]]:
+        """Of each stretch of work, some times in seconds of work since the training began, and triples/s between."""
+        found, worked = [], 0.0
+        for stretch in self.progress.get("stretches", []):
+            steps, times = np.array(stretch).T
+            seconds = np.maximum.accumulate(times) - times[0]  # clocks may be put back
+            if seconds[-1] > 0:
+                count = int(np.clip(len(stretch) // _CHECKPOINTS_A_RATE, 1, _MOST_RATES))
+                edges = np.linspace(0, seconds[-1], count + 1)
+                epochs = np.diff(np.interp(edges, seconds, steps)) / self.progress["steps_per_epoch"]
+                found.append((worked + edges, epochs * self.progress["trained_on"] / np.diff(edges)))
+                worked += seconds[-1]
+        return found
+
+    @property
+    def seconds(self) -> float:
+        """How long it worked."""
+        return float(self.rates[-1][0][-1]) if self.rates else 0.0
+
+    @property
+    def mean_rate(self) -> float:
+        """Triples/s over all the time of work."""
+        return sum(float(np.diff(edges) @ rates) for edges, rates in self.rates) / self.seconds

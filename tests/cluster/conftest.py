@@ -1,0 +1,3 @@
+from tests.engine.conftest import undisturbed
+
+__all__ = ["undisturbed"]

@@ -1,0 +1,145 @@
+"""Where text comes from and where the corpus goes, on a disk and on a real S3 server."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from corpusgen.doctor import places
+from corpusgen.engine import LocalExecutor
+from corpusgen.errors import ConfigError, StoreError
+from corpusgen.passes import build, content_of
+from corpusgen.sources.locate import find_files
+from corpusgen.store import check
+from corpusgen.store.check import try_out
+from corpusgen.store.files import LocalFiles, open_files
+from tests.shared_data import shared_data
+
+
+def statuses(lines):
+    return [(line.status, line.what) for line in lines]
+
+
+def test_a_place_that_works_is_green_and_left_as_it_was(root, config):
+    lines = list(places.store_place(config(store=root)))
+    assert statuses(lines) == [("green", "store"), ("green", "clock")]
+    assert list(open_files(root).list("")) == []
+    if "://" not in root:
+        assert not os.path.exists(root), "a store that is not begun is not begun by looking at it"
+
+
+def test_a_store_that_is_being_built_is_not_disturbed(root, config):
+    settings = config(store=root)
+    build(settings, LocalExecutor(), until="vocabulary")
+    before = sorted(info.path for info in open_files(root).list(""))
+    assert statuses(places.store_place(settings)) == [("green", "store"), ("green", "clock")]
+    (line,) = places.store_content(settings, content_of(settings))
+    assert line.status == "green"
+    assert "harvest, vocabulary" in line.finding
+    assert sorted(info.path for info in open_files(root).list("")) == before
+    other = config(store=root, seed=3)
+    with pytest.raises(StoreError, match=r"settings.seed: 0 in the store, 3 now"):
+        list(places.store_content(other, content_of(other)))
+
+
+def test_credentials_that_may_only_read_are_found_out(s3_server, s3_root, monkeypatch):
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", s3_server.reader_access_key)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", s3_server.reader_secret_key)
+    with pytest.raises(StoreError, match="access denied"):
+        try_out(open_files(s3_root))
+
+
+class Forgetful(LocalFiles):
+    """Like an S3 server that does not know If-None-Match and replaces what is there."""
+
+    def create(self, path: str, data: bytes) -> bool:
+        self.write(path, data)
+        return True
+
+
+def test_a_server_that_ignores_conditional_writes_is_found_out_and_nothing_stays_there(tmp_path):
+    with pytest.raises(StoreError, match="does not honour conditional writes"):
+        try_out(Forgetful(str(tmp_path)))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_in_the_way_is_red(config, tmp_path):
+    (tmp_path / "file").write_text("")
+    lines = list(places.store_place(config(store=str(tmp_path / "file" / "store"))))
+    assert statuses(lines) == [("red", "store")]
+
+
+@pytest.mark.parametrize(("off", "status"), [(0, "green"), (90, "yellow"), (-90, "yellow"), (1000, "red")])
+def test_a_clock_that_is_off_is_measured(root, config, monkeypatch, off, status):
+    now = check.time.time
+    monkeypatch.setattr(check, "time", type("Clock", (), {"time": staticmethod(lambda: now() - off)}))
+    _, line = places.store_place(config(store=root))
+    assert (line.what, line.status) == ("clock", status)
+    if off:
+        assert ("ahead of" if off > 0 else "behind") in line.finding
+        seconds = int(line.finding.split(" s ")[0].rpartition(" ")[2].replace(",", ""))
+        assert abs(seconds - abs(off)) <= 2
+
+
+def test_files_that_are_missing_empty_or_there(config, tmp_path):
+    def lines(path):
+        return statuses(places.sources(config(source={"kind": "text", "paths": [str(path)]})))
+
+    assert statuses(places.sources(config())) == [("green", "source.paths")]
+    (tmp_path / "empty.txt").write_text("")
+    assert lines(tmp_path / "empty.txt") == [("red", "source.paths")]
+    with pytest.raises(ConfigError, match=r"none\.txt: no such file"):
+        lines(tmp_path / "none.txt")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_files_that_may_not_be_read_are_red(config, tmp_path):
+    (tmp_path / "closed.txt").write_text("closed")
+    (tmp_path / "closed.txt").chmod(0)
+    (line,) = places.sources(config(source={"kind": "text", "paths": [str(tmp_path / "closed.txt")]}))
+    assert line.status == "red"
+
+
+def test_a_source_on_s3_is_read_a_little(s3_root, config):
+    open_files(s3_root).write("a.txt", b"A river.\n" * 10_000)
+    settings = config(source={"kind": "text", "paths": [f"{s3_root}/*.txt"]})
+    assert statuses(places.sources(settings)) == [("green", "source.paths")]
+    assert list(places.first_bytes(settings)) == []
+
+
+def test_a_disk_that_is_too_small_is_red_before_a_build_and_yellow_within_one(config, tmp_path):
+    huge = tmp_path / "huge.txt"
+    with huge.open("wb") as file:
+        file.truncate(14 << 40)  # takes no room: there is nothing in it
+    settings = config(source={"kind": "text", "paths": [str(huge)]}, sample={"size": 1000})
+    assert statuses(places.disk(config())) == [("green", "room for the store")]
+    assert statuses(places.disk(settings)) == [("red", "room for the store")]
+    Path(settings.store).mkdir()
+    Path(settings.store, "corpus.json").write_text("{}")
+    assert statuses(places.disk(settings)) == [("yellow", "room for the store")]
+
+
+def test_room_on_s3_is_not_asked_for(s3_root, config):
+    assert list(places.disk(config(store=s3_root))) == []
+
+
+@pytest.mark.real
+def test_the_estimate_is_right_within_a_factor_of_two(config, tmp_path):
+    """On text that the figures were not taken from alone: three files of forty, and a dump."""
+    for number, (kind, path) in enumerate(
+        [("wikiextractor", "wikipedia/extracted/wiki_0[0-2].gz"), ("mediawiki", "wikipedia/dumps/enwiki-table-*.bz2")]
+    ):
+        shared_data(os.path.dirname(path))
+        pattern = str(shared_data(".") / path)
+        settings = config(
+            store=str(tmp_path / f"real-{number}"),
+            source={"kind": kind, "paths": [pattern]},
+            sample={"size": 1000, "vocabulary": 5000},
+            vectors=None,
+            masked=None,
+        )
+        build(settings, LocalExecutor())
+        files = (file for file in Path(settings.store).rglob("*") if file.is_file())
+        size = sum(file.stat().st_size for file in files if file.suffix == ".parquet")
+        estimate = places.estimated_bytes(settings, find_files([pattern]))
+        assert size / 2 < estimate < size * 2, (kind, size, estimate)

@@ -1,0 +1,117 @@
+"""docs/scale.md says what the model says, and the model reckons with what the code does."""
+
+import bz2
+import re
+from collections import Counter
+from urllib.parse import unquote
+
+import pytest
+import yaml
+
+from benchmarks import scale_model
+from benchmarks.scale_model import COMMITS_READ, DOCUMENT, PARTS, STAGES, given
+from corpusgen.config import BuildConfig, load_config
+from corpusgen.engine import LocalExecutor
+from corpusgen.passes import GROUP_ROWS, PASSES, build
+from corpusgen.store import Store
+from corpusgen.targets.sampling import default_per_word
+from tests.docs.blocks import PROJECT
+from tests.generate import support
+from tests.s3_server import CountingProxy
+
+ENGLISH = load_config(PROJECT / "configs/wikipedia_en.yaml")
+
+
+def test_the_document_is_up_to_date():
+    text = DOCUMENT.read_text(encoding="utf-8")
+    assert scale_model.with_tables(text) == text, "run: python -m benchmarks.scale_model"
+
+
+def test_settings_are_those_of_the_configuration_and_of_the_cluster():
+    assert given.unit_bytes == ENGLISH.source.unit_bytes
+    assert given.unit_targets == ENGLISH.generate.unit_targets
+    assert given.most_targets == ENGLISH.sample.size
+    assert given.vocabulary == ENGLISH.sample.vocabulary
+    assert given.per_word == default_per_word(ENGLISH.sample.size, ENGLISH.sample.vocabulary)
+    assert given.group_rows == GROUP_ROWS
+    nodes = yaml.safe_load((PROJECT / "cluster/aws.yaml").read_text())["available_node_types"]
+    assert given.cores == nodes["cpu_worker"]["max_workers"] * nodes["cpu_worker"]["resources"]["CPU"]
+    assert given.translators + given.maskers == nodes["gpu_worker"]["max_workers"]
+    assert ENGLISH.rules.preset == "paper"
+
+
+def test_sizes_are_of_100_languages_the_largest_first():
+    sizes = scale_model.wikipedias()
+    assert len({language for language, *_ in sizes}) == len(sizes) == 100
+    assert [text for *_, text in sizes] == sorted((text for *_, text in sizes), reverse=True)
+
+
+def test_a_sum_of_builds_costs_as_much_as_they_do():
+    one, two = (scale_model.cost(*sizes[1:]) for sizes in scale_model.wikipedias()[:2])
+    assert (one + two).units == one.units + two.units
+    assert sum((one + two).dollars.values()) == pytest.approx(sum(one.dollars.values()) + sum(two.dollars.values()))
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0, "0"), (0.01234, "0.0123"), (8.2951, "8.3"), (1234.5, "1,230"), (5.88e6, "5.88 million")]
+)
+def test_numbers_have_three_digits(value, text):
+    assert scale_model.number(value) == text
+
+
+def write_dump(client, bucket: str, folder: str, streams: int) -> None:
+    """A multistream dump of some pages a stream, with its index."""
+    dump, index = bz2.compress(b"<mediawiki>\n"), ""
+    for number in range(streams):
+        index += f"{len(dump)}:{number}:T{number}\n"
+        text = " ".join(support.sentences(25, seed=number))
+        revision = f"<revision><id>1</id><text>{text}</text></revision>"
+        dump += bz2.compress(
+            f"<page>\n<title>T{number}</title><ns>0</ns><id>{number}</id>{revision}\n</page>\n".encode()
+        )
+    name = f"{folder}/wiki-pages-articles-multistream"
+    client.put_object(Bucket=bucket, Key=f"{name}.xml.bz2", Body=dump)
+    client.put_object(Bucket=bucket, Key=f"{name}-index.txt.bz2", Body=bz2.compress(index.encode()))
+
+
+def what_for(method: str, url: str) -> str:
+    """`GET harvest/parts` and the like."""
+    path, _, query = url.partition("?")
+    if "list-type" in query:
+        return f"LIST {'/'.join(unquote(re.search('prefix=([^&]*)', query)[1]).strip('/').split('/')[-2:])}"
+    return f"{method} {'/'.join(path.split('/')[-3:-1])}"
+
+
+@pytest.mark.slow
+def test_a_build_makes_the_requests_that_are_reckoned(s3_server, s3_bucket, s3_root, tmp_path, monkeypatch):
+    folder = s3_root.rpartition("/")[2]
+    write_dump(s3_server.client(), s3_bucket, f"{folder}-source", streams=12)
+    settings = support.settings(tmp_path, store=s3_root) | {
+        "source": {"kind": "mediawiki", "paths": [f"{s3_root}-source/*.xml.bz2"], "unit_bytes": 1},
+        "language": {},
+        "sample": {"size": 100, "vocabulary": 60},
+    }
+    config = BuildConfig.model_validate(settings)
+    with CountingProxy(s3_server.endpoint) as proxy:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.endpoint)
+        build(config, LocalExecutor())
+        made = Counter(what_for(*request) for request in proxy.requests)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", s3_server.endpoint)
+    store = Store.at(s3_root)
+    plans = {name: store.pass_store(name).plan() for name in PASSES}
+    units = {name: len(plan.units) for name, plan in plans.items()}
+    put, get = scale_model.requests(units)
+
+    assert units["harvest"] == 12
+    for name, plan in plans.items():
+        assert made[f"PUT {name}/commits"] == units[name]
+        assert made[f"GET {name}/commits"] == COMMITS_READ[name] * units[name], name
+        assert made[f"LIST {name}/commits"] == COMMITS_READ[name] + 1, name
+        assert len(plan.tables) == PARTS[name] - (name == "generate")  # no paraphrases here
+        committed = [len(commit.parts) for commit in store.pass_store(name).commits()]
+        assert made[f"PUT {name}/parts"] == sum(committed) <= PARTS[name] * units[name]
+        assert len(PASSES[name](config, store).stages) == STAGES[name] - 2 * (name == "generate")  # nor a round trip
+    assert sum(made[f"GET {name}/parts"] for name in ("harvest", "candidates", "sample")) <= get["parts"]
+    assert made[f"GET {s3_bucket}/{folder}-source"] + made[f"HEAD {s3_bucket}/{folder}-source"] <= get["source"] + 3
+    # What is left does not grow with the units: plans, events, the corpus, tables that are read as a whole.
+    assert made.total() - sum(put.values()) - sum(get.values()) < 80
