@@ -6,8 +6,8 @@
 
 A seed chooses other pieces of the source and other targets. `build` keeps the clock of the estimate: seconds in which
 the process waits for a CPU that others use do not count on either side. `compare` says for every stage and table how
-often the 90 % interval holds, and how many times faster or slower the slowest and the fastest of the runs were than
-their median: from that comes the factor that no estimate's interval is narrower than.
+often the 90 % interval holds, and how many times faster or slower the slowest and the fastest of the estimates were than
+their median.
 """
 
 from __future__ import annotations

@@ -72,19 +72,19 @@ def content_hash_of(path: Path) -> str:
 
     It is computed once on a machine, as long as no size and no time of a file changes.
     """
-    state = json.dumps([_state(path, file) for file in _files_of(path)])
-    notes = cache_folder() / "hashes"
-    note = notes / f"{short_hash(os.path.realpath(path))}.json"
+    name, state = os.path.realpath(path), short_hash(json.dumps([_state(path, file) for file in _files_of(path)]))
+    notes = cache_folder() / "hashes.json"
     try:
-        notes.mkdir(parents=True, exist_ok=True)
-        with locked(note.with_suffix(".lock")):
-            known = _noted(note)
-            if known.get("state") != state:
-                known = {"of": str(path), "state": state, "sha256": hash_files(path)}
-                partial_note = note.with_suffix(".partial")
-                partial_note.write_text(json.dumps(known))
-                os.replace(partial_note, note)
-            return known["sha256"]
+        notes.parent.mkdir(parents=True, exist_ok=True)
+        with locked(notes.with_suffix(".lock")):
+            known = _noted(notes)
+            if name not in known or known[name]["state"] != state:
+                known = {other: note for other, note in known.items() if os.path.exists(other)}
+                known[name] = {"state": state, "sha256": hash_files(path)}
+                unfinished = notes.with_suffix(".partial")
+                unfinished.write_text(json.dumps(known, indent=1))
+                os.replace(unfinished, notes)
+            return known[name]["sha256"]
     except PermissionError:  # a cache that is not ours to write: then each worker computes it for itself
         return hash_files(path)
 
@@ -114,9 +114,9 @@ def _state(root: Path, file: Path) -> tuple[str, int, int, int]:
     return file.relative_to(root).as_posix(), status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
-def _noted(note: Path) -> dict[str, str]:
+def _noted(notes: Path) -> dict[str, dict[str, str]]:
     try:
-        known: dict[str, str] = json.loads(note.read_text())
+        known: dict[str, dict[str, str]] = json.loads(notes.read_text())
     except (FileNotFoundError, ValueError):
         return {}
     return known

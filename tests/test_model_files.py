@@ -189,9 +189,18 @@ def test_a_file_that_is_added_or_renamed_counts_and_a_hidden_one_does_not(folder
 
 def test_a_damaged_note_does_no_harm(folder, node):
     before = content_hash_of(folder)
-    (note,) = node.glob("hashes/*.json")
-    note.write_text('{"state')
+    (node / "hashes.json").write_text('{"state')
     assert content_hash_of(folder) == before
+
+
+def test_notes_of_what_is_gone_are_forgotten(folder, node):
+    content_hash_of(folder / "config.json")
+    content_hash_of(folder)
+    notes = (node / "hashes.json").read_text()
+    (folder / "config.json").unlink()
+    content_hash_of(folder)
+    assert f'{folder}/config.json"' in notes
+    assert f'{folder}/config.json"' not in (node / "hashes.json").read_text()
 
 
 def test_a_copy_has_the_hash_of_the_original(model, folder):

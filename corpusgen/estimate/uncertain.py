@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 DRAWS = 4000
 _TAIL = 0.05  # on either side of a 90 % interval
+_NINE_IN_TEN = 1.6449  # standard deviations on either side
 
 Floats = npt.NDArray[np.float64]
 
@@ -42,6 +43,9 @@ class Uncertain:
     def __add__(self, other: Uncertain) -> Uncertain:
         return Uncertain(self.value + other.value, self.draws + other.draws)
 
+    def __sub__(self, other: Uncertain) -> Uncertain:
+        return Uncertain(self.value - other.value, self.draws - other.draws)
+
     def __mul__(self, other: Uncertain | float) -> Uncertain:
         if isinstance(other, Uncertain):
             return Uncertain(self.value * other.value, self.draws * other.draws)
@@ -61,9 +65,6 @@ class Uncertain:
         if factor <= 1:
             return self
         return Uncertain(self.value, self.draws * np.exp(chance.normal(0, np.log(factor) / _NINE_IN_TEN, DRAWS)))
-
-
-_NINE_IN_TEN = 1.6449  # standard deviations on either side
 
 
 def largest(numbers: list[Uncertain]) -> Uncertain:
