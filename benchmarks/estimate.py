@@ -6,8 +6,7 @@
 
 A seed chooses other pieces of the source and other targets. `build` keeps the clock of the estimate: seconds in which
 the process waits for a CPU that others use do not count on either side. `compare` says for every stage and table how
-often the 90 % interval holds, and how many times faster or slower the slowest and the fastest of the estimates were than
-their median.
+often the 90 % interval holds, and how many times faster or slower than their median the estimates were.
 """
 
 from __future__ import annotations

@@ -25,8 +25,8 @@ from corpusgen.store.store import encoded
 from corpusgen.triples import PARAPHRASES_TABLE
 
 SPEED = 1.5
-"""How many times faster or slower than measured a stage may be. The same harvest, four times within two hours on a shared
-machine of two cores, took a stage up to 1.4 times as long as another time, waiting for a CPU not counted."""
+"""How many times faster or slower than measured a stage may be. The same harvest, run four times on a shared machine of
+two cores, took a stage up to 1.4 times as long as another time, waiting for a CPU not counted."""
 _MOST = 5.0  # times faster or slower, of a stage that took next to nothing
 _SHORT = 0.1  # seconds: one that took only so long may be another such factor off
 _FEW = 0.7  # texts differ in length: the factor of a single row; that of n rows is smaller by the root of n
