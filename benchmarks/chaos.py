@@ -14,6 +14,7 @@ import logging
 import shutil
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 
 from corpusgen.config import BuildConfig
@@ -66,7 +67,13 @@ def disturbed(config: BuildConfig, seconds: float) -> Store:
 
     with ray_nodes(NODES, num_cpus=CPUS) as cluster, Killer(cluster, seconds, say) as killer:
         store = build(config, RayExecutor(config.run, Lines()), on_pass=lambda name, totals: say(f"{name} is done"))
-    print(f"{len(killer.killed)} kills in {time.monotonic() - started:.0f} s")
+    kills = Counter(what.split()[0] for what in killer.killed)
+    taken = time.monotonic() - started
+    print(f"{dict(kills)} killed in {taken:.0f} s")
+    if len(kills) < 2 or kills.total() < taken / seconds / 2:
+        sys.exit(
+            "too few kills of workers and nodes to prove anything: the build is too short, or the machine too busy"
+        )
     return store
 
 
@@ -91,6 +98,8 @@ def main() -> None:
     if committed(store) != committed(undisturbed):
         sys.exit("the committed files differ from those of the undisturbed build")
     tables = {name: CommittedTable(store, *name.split("/")).num_rows for name in ("sample/targets", "generate/triples")}
+    if tables["sample/targets"] < arguments.targets:
+        sys.exit(f"only {tables['sample/targets']} targets were found")
     print(f"verify passed; all {len(committed(store))} committed files are the same: {tables}")
 
 

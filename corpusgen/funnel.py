@@ -45,7 +45,9 @@ class FunnelCount:
     OF_TRIPLES = ("target", "positive_word", "positive_rule", "edit_distance")
     OF_REJECTS = ("aligned_start",)
 
-    def __init__(self) -> None:
+    def __init__(self, store: Store) -> None:
+        positives = store.corpus().get("settings", {}).get("generate", {}).get("positives")
+        self._aligns = positives != "substitution"  # without a translator there is nothing to align
         self._triples = self._enriched = self._different = self._far = 0
         self._failed = self._failed_aligned = 0
         self._targets: set[str] = set()
@@ -68,7 +70,7 @@ class FunnelCount:
         """Of everything that was added."""
         return Funnel(
             targets=self._triples + self._failed,
-            aligned=self._triples + self._failed_aligned,
+            aligned=self._triples + self._failed_aligned if self._aligns else None,
             triples=self._triples,
             enriched=self._enriched,
             different=self._different,
@@ -79,7 +81,7 @@ class FunnelCount:
 
 def funnel(store: Store) -> Funnel:
     """Of what was committed."""
-    count = FunnelCount()
+    count = FunnelCount(store)
     for batch in TripleStore(store).batches(FunnelCount.OF_TRIPLES):
         count.add_triples(batch)
     for batch in CommittedTable(store, "generate", "rejects").batches(FunnelCount.OF_REJECTS):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -20,7 +20,7 @@ from corpusgen.masked import MaskedPredictor
 from corpusgen.models import confirmed
 from corpusgen.negatives import largest_cosine, why_not_negative
 from corpusgen.places import Place, class_of_place, is_name
-from corpusgen.positives import looks_like, why_not_positive
+from corpusgen.positives import looks_like, match_case, why_not_positive
 from corpusgen.rules import RuleSettings
 from corpusgen.schemas import TARGETS
 from corpusgen.slots import Judged, Pairs, Seen, Slot, Words, sentence_columns
@@ -31,6 +31,7 @@ from corpusgen.vectors import WordVectors, open_vectors
 _LIGHT = Resources(cpus=0.05)
 _WORDS_TO_JUDGE_BY = 200
 _LEAST_KNOWN_SHARE = 0.5
+_FREQUENT = 1000  # words of the vocabulary: the rarest of it may be unknown to good vectors too
 _MOSTLY = 0.5  # share of capitals from which a word is a name
 _MOST_TRIED = 3  # predicted words that the masked LM is asked about again
 _NOTHING = np.zeros(0)
@@ -59,7 +60,19 @@ class _WithVectors(Stage):
         """Open the vectors."""
         self._rules = RuleSettings.model_validate(self.rules)
         path, _ = confirmed(self.vectors, None, self.models.get("vectors"))
-        self._vectors: WordVectors = open_vectors(path, self.vector_words, self.max_words)
+        words = self.vector_words and confirmed(self.vector_words, None, self.models.get("vectors.words"))[0]
+        self._vectors: WordVectors = open_vectors(path, words, self.max_words)
+
+    def check_language(self, words: Sequence[str]) -> None:
+        """StageError if these vectors know few of the words of the corpus, all in lower case."""
+        if len(words) < _WORDS_TO_JUDGE_BY:
+            return
+        share = float(self._vectors.knows(words).mean())
+        if share < _LEAST_KNOWN_SHARE:
+            raise StageError(
+                f"vectors.path: {self.vectors} knows only {share:.0%} of the words of the corpus; "
+                f"are these vectors of the language {self.language!r}, and of words in lower case?"
+            )
 
 
 @dataclass
@@ -67,6 +80,7 @@ class AlignTargets(_WithVectors):
     """Finds the word of the paraphrase that stands for the target."""
 
     name: ClassVar[str] = "align"
+    version: ClassVar[int] = 2
     needs: ClassVar[tuple[str, ...]] = ("text", "token_starts", "token_ends", "target", "target_start", "paraphrase")
     adds: ClassVar[tuple[str, ...]] = ("aligned_start", "aligned_end", "alignment")
 
@@ -74,7 +88,7 @@ class AlignTargets(_WithVectors):
         """Align all rows at once."""
         pairs = self.pairs(rows)
         originals, paraphrases = pairs.originals, pairs.paraphrases
-        self._check_language(originals.words)
+        self.check_language(originals.words)
         compared = (
             Sentences(pairs.of_originals, originals.counts),
             pairs.targets,
@@ -92,7 +106,7 @@ class AlignTargets(_WithVectors):
         rows = rows.append_column("alignment", pa.array(cosine, pa.float32(), mask=~found))
         known: npt.NDArray[np.bool_] = np.any(pairs.of_originals[originals.firsts + pairs.targets], axis=1)
         reasons = [
-            None if aligned else "no aligned word" if has_vector else "target has no vector"
+            "target has no vector" if not has_vector else None if aligned else "no aligned word"
             for aligned, has_vector in zip(found.tolist(), known.tolist(), strict=True)
         ]
         return split_by_reason(rows, reasons)
@@ -120,22 +134,13 @@ class AlignTargets(_WithVectors):
         words = zip(paraphrases.words, paraphrases.rows.tolist(), strict=True)
         return np.fromiter((looks_like(word, targets[row], self._rules, self.language) for word, row in words), bool)
 
-    def _check_language(self, words: Sequence[str]) -> None:
-        if len(words) < _WORDS_TO_JUDGE_BY:
-            return
-        share = float(self._vectors.knows(words).mean())
-        if share < _LEAST_KNOWN_SHARE:
-            raise StageError(
-                f"vectors.path: {self.vectors} knows only {share:.0%} of the words of the sentences; "
-                f"are these vectors of the language {self.language!r}, and of words in lower case?"
-            )
-
 
 @dataclass
 class MakeTriples(_WithVectors):
     """Asks the masked LM which words fit, chooses among them, and puts the triple together."""
 
     name: ClassVar[str] = "mask"
+    version: ClassVar[int] = 2
     needs: ClassVar[tuple[str, ...]] = ("text", "target", "target_start", "target_end")
     adds: ClassVar[tuple[str, ...]] = tuple(name for name in TRIPLES.names if name != "unit")
 
@@ -152,12 +157,16 @@ class MakeTriples(_WithVectors):
         settings = {**self.masked, "model": model, "revision": revision}
         self._predictor = MaskedPredictor(**settings, device=self.device, threads=threads)
         words = [word.lower() for word in self._predictor.vocabulary]
+        self._cased = words != self._predictor.vocabulary
         self._of_words, self._known = self._vectors.lookup(words), self._vectors.knows(words)
         self._names: dict[str, bool] = {}
-        if self.store and self._rules.in_vocabulary:
-            table = CommittedTable(self.store, "vocabulary", "vocabulary").to_table(["word", "capital_share"])
-            shares = zip(table["word"].to_pylist(), table["capital_share"].to_pylist(), strict=True)
-            self._names = {word.lower(): share > _MOSTLY for word, share in shares}
+        if self.store:
+            table = CommittedTable(self.store, "vocabulary", "vocabulary").to_table(["word", "count", "capital_share"])
+            frequent = table.sort_by([("count", "descending")]).slice(0, _FREQUENT)["word"].to_pylist()
+            self.check_language([word.lower() for word in frequent])
+            if self._rules.in_vocabulary:
+                shares = zip(table["word"].to_pylist(), table["capital_share"].to_pylist(), strict=True)
+                self._names = {word.lower(): share > _MOSTLY for word, share in shares}
 
     def process(self, rows: pa.Table) -> Result:
         """One prediction for all places of all rows, then row by row."""
@@ -168,8 +177,8 @@ class MakeTriples(_WithVectors):
         triples: list[dict[str, Any]] = []
         reasons: list[str | None] = []
         for slot, record in zip(slots, records, strict=True):
-            negative = self._negative(slot, aligned.get(slot.row))
             positive = positives.get(slot.row) or (_aligned_positive(record) if round_trip else None)
+            negative = self._negative(slot, aligned.get(slot.row), stands_for_target(record, positive))
             if negative is None:
                 reasons.append(slot.problem or "no negative word")
             else:
@@ -241,8 +250,12 @@ class MakeTriples(_WithVectors):
                 word_class=class_of_place(target, candidates, probabilities, self.language),
             )
             cosines = np.round(self._of_words[indices].astype(np.float64) @ of_targets[slot.row], _DECIMALS)
-            # Down to the least probability that any rule asks for, and only words that have a vector of their own.
-            kept = np.flatnonzero((probabilities >= self._rules.least_probability) & self._known[indices])
+            # Down to the least probability that any rule asks for, only words that have a vector of their own, and of
+            # a cased model's those that are written as they would be in that place: others' probability is not theirs.
+            usable = (probabilities >= self._rules.least_probability) & self._known[indices]
+            if self._cased:
+                usable &= np.array([word == match_case(word, slot.surface) for word in predicted.words], bool)
+            kept = np.flatnonzero(usable)
             filled.append(
                 slot._replace(
                     place=place,
@@ -255,19 +268,22 @@ class MakeTriples(_WithVectors):
             )
         return filled
 
-    def judged_negatives(self, slot: Slot, aligned: Slot | None) -> Iterator[Judged]:
-        """Each candidate, and why it cannot be the negative one; `aligned` is the place in the paraphrase, if asked."""
+    def judged_negatives(self, slot: Slot, aligned: Slot | None, positives: Collection[str]) -> Iterator[Judged]:
+        """Each candidate, and why it cannot be the negative one.
+
+        `aligned` is the place in the paraphrase, if it was asked about; `positives` what `stands_for_target` says.
+        """
         assert slot.place
         elsewhere = dict(zip(aligned.words, aligned.probabilities.tolist(), strict=True)) if aligned else None
-        place, rules = replace(slot.place, elsewhere=elsewhere), self._rules
+        place, rules = replace(slot.place, elsewhere=elsewhere, positives=positives), self._rules
         bound = largest_cosine(slot.words, slot.cosines, slot.probabilities, place.target, rules)
         for word, probability, cosine in slot.candidates():
             problem = why_not_negative(word, place, cosine, probability, bound, rules, self._names, self.language)
             yield Judged(word, probability, cosine, problem)
 
-    def _negative(self, slot: Slot, aligned: Slot | None) -> dict[str, Any] | None:
+    def _negative(self, slot: Slot, aligned: Slot | None, positives: Collection[str]) -> dict[str, Any] | None:
         """The most probable word that may be the negative one."""
-        for word, probability, cosine, problem in self.judged_negatives(slot, aligned):
+        for word, probability, cosine, problem in self.judged_negatives(slot, aligned, positives):
             if problem is None:
                 scores = {"negative_cosine": cosine, "negative_probability": probability}
                 return {**slot.replaced("negative", word), **scores}
@@ -334,6 +350,14 @@ class MakeTriples(_WithVectors):
         similar = np.einsum("ij,ij->i", before, states[len(rows) :])
         cosines: list[float] = np.round(similar, _DECIMALS).tolist()
         return cosines
+
+
+def stands_for_target(record: Mapping[str, Any], positive: Mapping[str, Any] | None) -> frozenset[str]:
+    """The word of the positive sentence, and of the paraphrase that it was made of: neither can be the negative one."""
+    words = [positive["positive_word"]] if positive else []
+    if "paraphrase" in record:
+        words.append(record["paraphrase"][record["aligned_start"] : record["aligned_end"]])
+    return frozenset(word.casefold() for word in words)
 
 
 def _positive(target: str, rule: str, sentence: dict[str, Any]) -> dict[str, Any]:

@@ -85,7 +85,7 @@ def content_hash_of(path: Path) -> str:
                 unfinished.write_text(json.dumps(known, indent=1))
                 os.replace(unfinished, notes)
             return known[name]["sha256"]
-    except PermissionError:  # a cache that is not ours to write: then each worker computes it for itself
+    except OSError:  # a cache that cannot be written: then each worker computes it for itself
         return hash_files(path)
 
 

@@ -14,7 +14,9 @@ from corpusgen import embedded
 from corpusgen.config import BuildConfig
 from corpusgen.errors import StageError
 from corpusgen.model_files import S3, content_hash_of, is_on_s3, local_path
+from corpusgen.store.records import content_hash
 from corpusgen.translate.settings import TranslatorSettings
+from corpusgen.translate.subwords import find_subword_files
 
 _LETTERS_OF_A_HASH = 12
 
@@ -68,6 +70,8 @@ def models_of(config: BuildConfig) -> list[NamedModel]:
         models.append(_named_translator("translation.back", config.translation.back))
     if config.vectors:
         models.append(NamedModel("vectors", "files", config.vectors.path))
+        if config.vectors.words:
+            models.append(NamedModel("vectors.words", "files", config.vectors.words))
     if config.masked:
         models.append(NamedModel("masked", "hub", config.masked.model, config.masked.revision))
     return models
@@ -81,7 +85,7 @@ def describe_models(config: BuildConfig) -> dict[str, Any]:
 def describe(name: str) -> dict[str, Any]:
     """A file or folder, here or on S3, with the hash of what is there; null if it is not on this machine."""
     path = Path(local_path(name))
-    return {"id": name, "sha256": content_hash_of(path) if path.exists() else None}
+    return {"id": name, "sha256": _hash_of(path) if path.exists() else None}
 
 
 def describe_hub_model(model: str, revision: str | None) -> dict[str, Any]:
@@ -107,10 +111,29 @@ def confirmed(name: str, revision: str | None, recorded: Mapping[str, Any] | Non
     if recorded.get("sha256"):
         if not os.path.exists(path):  # some names could be taken for those of a hub
             raise StageError(f"{name} is not on the node {socket.gethostname()}: all nodes need it, or a place on S3")
-        _compare(name, content_hash_of(Path(path)), recorded["sha256"])
+        _compare(name, _hash_of(Path(path)), recorded["sha256"])
     elif recorded.get("revision") and os.path.exists(path):
         _compare(name, "a folder", recorded["revision"])
     return path, recorded.get("revision") or revision
+
+
+def _hash_of(path: Path) -> str:
+    """Of what is there, and of what is read with it."""
+    beside = _beside(path)
+    own = content_hash_of(path)
+    return content_hash([own, *((file.name, content_hash_of(file)) for file in beside)]) if beside else own
+
+
+def _beside(path: Path) -> list[Path]:
+    """Files that belong to a model and lie beside it: words of a matrix, sub-words and dictionaries of a translator."""
+    folder = path.absolute().parent
+    if path.suffix == ".npy":
+        return [file for file in (path.with_suffix(".txt"), path.with_suffix(".words")) if file.is_file()][:1]
+    if path.suffix == ".pt":
+        return [*sorted(folder.glob("dict.*.txt")), *sorted(find_subword_files(folder).values())]
+    if (path / "model.bin").is_file():  # of CTranslate2
+        return sorted(file for file in find_subword_files(path).values() if file.parent == folder)
+    return []
 
 
 def confirmed_translator(settings: TranslatorSettings, recorded: Mapping[str, Any] | None) -> TranslatorSettings:

@@ -13,6 +13,9 @@ from corpusgen.rules import RuleSettings
 
 Floats = npt.NDArray[np.float64]
 
+TOO_FEW = -np.inf
+"""A largest cosine that none is below: of the published code, where it has too few candidates for a mean."""
+
 
 def largest_cosine(
     words: Sequence[str], cosines: Floats, probabilities: Floats, target: str, rules: RuleSettings
@@ -26,7 +29,7 @@ def largest_cosine(
     counted = probabilities > rules.mean_distance_min_probability
     counted &= np.array([word != target for word in words], bool)
     if counted.sum() < rules.mean_distance_min_candidates:
-        return -np.inf
+        return TOO_FEW
     return float(cosines[counted].mean(dtype=np.float64))  # in float32 the mean of equals could be above all of them
 
 
@@ -46,12 +49,14 @@ def why_not_negative(
     """
     if word.casefold() == place.target.casefold():
         return "the target"
+    if word.casefold() in place.positives:
+        return "the positive word"
     if not _probable(probability, place, rules):
         return "improbable"
     if place.elsewhere is not None and place.elsewhere.get(word, 0.0) < rules.negative_min_agreement:
         return "does not fit the paraphrase"
     if not cosine < largest:
-        return "too near"
+        return "too few candidates" if largest == TOO_FEW else "too near"
     if rules.same_stem and stem(word, language) == stem(place.target, language):
         return "looks like the target"
     return unfit(word, place, rules, names, language)

@@ -32,6 +32,8 @@ class Place:
     """The part of speech, number and tense wanted there; None if nothing is known."""
     elsewhere: Mapping[str, float] | None = None
     """The probabilities of words in the place that stands for this one in the paraphrase; None if there is none."""
+    positives: Collection[str] = ()
+    """The words, case-folded, that stand for the target in the positive sentence and in the paraphrase."""
 
 
 def is_name(target: str, start: int) -> bool:

@@ -52,10 +52,15 @@ class Slot(NamedTuple):
         """Each word with its probability and its cosine to the target."""
         return zip(self.words, self.probabilities.tolist(), self.cosines.tolist(), strict=True)
 
+    @property
+    def surface(self) -> str:
+        """What stands there."""
+        return self.text[slice(*self.span)]
+
     def replaced(self, kind: str, word: str) -> dict[str, Any]:
         """The sentence with exactly the span replaced, in the case of what was there, and where the new word is."""
         start, end = self.span
-        word = match_case(word, self.text[start:end])
+        word = match_case(word, self.surface)
         return sentence_columns(kind, self.text[:start] + word + self.text[end:], (start, start + len(word)))
 
 

@@ -37,6 +37,7 @@ _STAYS_HERE = ("pyvenv.cfg", "corpus.json", "checkpoints/last.pt")
 _LARGEST_REQUEST = 100 << 20  # more than that a dashboard refuses
 _SECRET = re.compile(r"SECRET|TOKEN|PASSWORD|CREDENTIAL|_KEY", re.IGNORECASE)
 _LOOK_AGAIN_SECONDS = 1.0
+_GIVE_UP_SECONDS = 300.0  # a dashboard that does not answer for so long will not; the job goes on without us
 
 log = logging.getLogger(__name__)
 
@@ -79,6 +80,11 @@ def submit(
             ended = asyncio.run(_followed(client, job))
         except KeyboardInterrupt:
             return _stopped(client, job, say)
+        except _LostError as error:
+            raise CorpusgenError(
+                f"{address} has not answered for {_GIVE_UP_SECONDS / 60:.0f} minutes: {error}\nthe job goes on; to "
+                f"follow it again: ray job logs --follow --address {address} {job}"
+            ) from error
     say(f"job {job}: {ended.status.value.lower()}")
     return exit_code(ended)
 
@@ -120,10 +126,9 @@ def environment(names: Sequence[str]) -> dict[str, str]:
         if name not in os.environ:
             raise ConfigError(f"--env {name}: not set here")
         if _SECRET.search(name):
-            log.warning(
-                "--env %s: whoever may use the cluster can read it in the job's description; a role of its machines, "
-                "or a secret that they mount, is the better place for credentials",
-                name,
+            raise ConfigError(
+                f"--env {name}: Ray writes the variables of a job into its logs, where a secret must not be; give it "
+                "to the nodes themselves: a role of theirs, a Kubernetes secret or a file (docs/cluster.md)"
             )
     return {name: os.environ[name] for name in names}
 
@@ -137,6 +142,8 @@ def files_to_send(folder: Path) -> list[Path]:
     found: list[Path] = []
     for place, folders, names in os.walk(folder):
         here = Path(place)
+        for name in (name for name in folders if (here / name).is_symlink() and not name.startswith(".")):
+            log.warning("%s: a link to a folder stays here; what the job needs must be in this folder", here / name)
         folders[:] = sorted(name for name in folders if not _stays(here / name))
         found += [(here / name).relative_to(folder) for name in sorted(names) if not name.startswith(".")]
     return [path for path in found if wanted is None or path in wanted]
@@ -161,6 +168,9 @@ def _not_ignored(folder: Path) -> set[Path] | None:
 
 
 def _check_size(files: Sequence[Path]) -> None:
+    for path in files:
+        if not path.exists():
+            raise ConfigError(f"{path}: a link that leads nowhere; remove it, or put it into .gitignore")
     sizes = {path: path.stat().st_size for path in files}
     total = sum(sizes.values())
     if total > _LARGEST_REQUEST:
@@ -217,6 +227,10 @@ def _explained(address: str) -> Iterator[None]:
         raise CorpusgenError(f"{address}: {error}") from error
 
 
+class _LostError(Exception):
+    """The dashboard has not answered for long."""
+
+
 async def _followed(client: Any, job: str) -> Any:
     """Print the job's log to its end and return its description; a connection that breaks is made again."""
     shown = 0
@@ -231,16 +245,30 @@ async def _followed(client: Any, job: str) -> Any:
                     shown = received
         except (OSError, RuntimeError, aiohttp.ClientError) as error:
             log.warning("the connection broke, the job goes on: %s", error)
-        info = client.get_job_info(job)
+        info = _info(client, job)
         if info.status.is_terminal():
             return info
         await asyncio.sleep(_LOOK_AGAIN_SECONDS)
 
 
+def _info(client: Any, job: str) -> Any:
+    """How the job stands; a dashboard that does not answer is asked again."""
+    given_up = time.monotonic() + _GIVE_UP_SECONDS
+    while True:
+        try:
+            return client.get_job_info(job)
+        except AuthenticationError:
+            raise
+        except (OSError, RuntimeError) as error:
+            if time.monotonic() > given_up:
+                raise _LostError(error) from error
+            time.sleep(_LOOK_AGAIN_SECONDS)
+
+
 def _stopped(client: Any, job: str, say: Say) -> int:
     say(f"job {job}: stopping it; what is committed stays")
     client.stop_job(job)
-    while not client.get_job_info(job).status.is_terminal():
+    while not _info(client, job).status.is_terminal():
         time.sleep(_LOOK_AGAIN_SECONDS)
     say(f"job {job}: stopped; submit it again to go on")
     return 130

@@ -49,6 +49,35 @@ def test_the_recorded_content_is_confirmed_and_any_other_refused(folder):
         assert told in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    ("model", "beside"),
+    [
+        ("vectors.npy", "vectors.txt"),
+        ("vectors.npy", "vectors.words"),
+        ("en-de.ct2/model.bin", "source.spm"),
+        ("fairseq/model.pt", "fairseq/dict.de.txt"),
+        ("fairseq/model.pt", "fairseq/bpecodes"),
+    ],
+)
+def test_what_is_read_with_a_model_counts_too(tmp_path, model, beside):
+    for name in (model, beside):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("as it was")
+    name = str(tmp_path / "en-de.ct2" if model.endswith(".bin") else tmp_path / model)
+    recorded = describe(name)
+    assert confirmed(name, None, recorded) == (name, None)
+    (tmp_path / beside).write_text("changed")
+    with pytest.raises(StageError, match="is another one on the node"):
+        confirmed(name, None, recorded)
+
+
+def test_the_words_of_a_matrix_are_a_model_of_their_own(tmp_path):
+    settings = support.settings(tmp_path)
+    (tmp_path / "words").write_text("a\nb\n")
+    config = BuildConfig.model_validate({**settings, "vectors": {"path": "m.npy", "words": str(tmp_path / "words")}})
+    assert describe_models(config)["vectors.words"] == describe(str(tmp_path / "words"))
+
+
 def test_what_was_not_recorded_is_not_compared(folder):
     assert confirmed(str(folder), "v1", None) == (str(folder), "v1")
     assert confirmed(str(folder), None, {"id": str(folder), "sha256": None}) == (str(folder), None)

@@ -32,10 +32,7 @@ _ONE_PIECE = (0.4, 0.1)
 
 def named_models(config: BuildConfig, triples: bool) -> list[NamedModel]:
     """Those that are needed; with `triples`, for the last pass too."""
-    models = models_of(config)
-    if config.vectors and config.vectors.words:
-        models.append(NamedModel("vectors", "files", config.vectors.words))
-    return [model for model in models if triples or model.role in _OF_SENTENCES]
+    return [model for model in models_of(config) if triples or model.role in _OF_SENTENCES]
 
 
 def present(config: BuildConfig, triples: bool, here: bool) -> Iterator[Line]:
@@ -83,7 +80,8 @@ def match(config: BuildConfig) -> Iterator[Line]:
     """Whether vectors, masked LM and vocabulary speak of the same words; StageError if one does not load."""
     assert config.vectors
     assert config.masked
-    vectors = open_vectors(local_path(config.vectors.path), config.vectors.words, config.vectors.max_words)
+    names = config.vectors.words and local_path(config.vectors.words)
+    vectors = open_vectors(local_path(config.vectors.path), names, config.vectors.max_words)
     words, whose = _words(config, vectors)
     known = _share(vectors.knows([word.lower() for word in words]))
     yield _judged(

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from corpusgen.align import Scores, Sentences, all_cosines, standard_score, taken_by
-from corpusgen.generate import AlignTargets, MakeTriples
+from corpusgen.generate import AlignTargets, MakeTriples, stands_for_target
 from corpusgen.inspect.rows import marked
 from corpusgen.places import is_name
 from corpusgen.rules import RuleSettings
@@ -20,7 +20,7 @@ CHOSEN = "chosen"
 LATER = "would do, but is less probable"
 NOT_TRIED = "not tried: enough others would do"
 OTHER_MEANING = "the sentence says something else with it"
-NO_VECTOR = "has no vector of its own"
+NO_VECTOR = "has no vector of its own, or is not written as it would be here"
 _DECIMALS = 5
 
 
@@ -122,20 +122,20 @@ def choices_of(stage: MakeTriples, row: pa.Table) -> tuple[Choice, Choice]:
     round_trip = "paraphrase" in row.column_names
     rules = RuleSettings.model_validate(stage.rules)
     slots, aligned = stage.slots(records, round_trip)
-    slot = slots[0]
-    negatives = list(_judged(slot, stage.judged_negatives(slot, aligned.get(0)), rules))
-    negative = Choice(marked(slot.text, *slot.span), slot.problem, _first_chosen(negatives))
+    slot, record = slots[0], records[0]
     of_positives = stage.slots_of_positives(slots, aligned, records, round_trip)
-    if not of_positives:
-        record = records[0]
-        place = marked(record["paraphrase"], record["aligned_start"], record["aligned_end"])
-        return Choice(place, _why_not_asked(record, rules), ()), negative
-    place_of_positive = of_positives[0]
-    tried = [likeness for _, _, likeness in stage.tried_positives(of_positives, records)]
-    positives = list(_judged(place_of_positive, stage.judged_positives(place_of_positive), rules))
-    positives = list(_tried(stage, positives, tried))
-    text = marked(place_of_positive.text, *place_of_positive.span)
-    return Choice(text, place_of_positive.problem, _first_chosen(positives)), negative
+    if of_positives:
+        place = of_positives[0]
+        tried = [likeness for _, _, likeness in stage.tried_positives(of_positives, records)]
+        positives = list(_tried(stage, list(_judged(place, stage.judged_positives(place), rules)), tried))
+        positive = Choice(marked(place.text, *place.span), place.problem, _first_chosen(positives))
+    else:
+        aligned_word = marked(record["paraphrase"], record["aligned_start"], record["aligned_end"])
+        positive = Choice(aligned_word, _why_not_asked(record, rules), ())
+    predicted = {"positive_word": positive.chosen.word} if positive.chosen else None
+    stand = stands_for_target(record, predicted)
+    negatives = list(_judged(slot, stage.judged_negatives(slot, aligned.get(0), stand), rules))
+    return positive, Choice(marked(slot.text, *slot.span), slot.problem, _first_chosen(negatives))
 
 
 def _why_not_asked(record: dict[str, Any], rules: RuleSettings) -> str:

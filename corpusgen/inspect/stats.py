@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -103,7 +103,7 @@ def _as_dict(totals: Totals) -> dict[str, Any]:
 
 def _of_triples(store: Store, commits: Sequence[Commit]) -> dict[str, Any]:
     triples, rejects = (CommittedTable(store, "generate", name) for name in ("triples", "rejects"))
-    count = FunnelCount()
+    count = FunnelCount(store)
     rules: Counter[str] = Counter()
     words: dict[str, set[str]] = {name: set() for name in _WORDS}
     spread = {name: Distribution(0 if name == "edit_distance" else _DECIMALS) for name in _OF_ROWS}
@@ -126,11 +126,8 @@ def _of_triples(store: Store, commits: Sequence[Commit]) -> dict[str, Any]:
             for name, known in words.items():
                 known.update(batch[name].unique().to_pylist())
     summaries = {name: found.summary() for name, found in {**spread, **lengths}.items()}
-    result = count.result()
-    if store.corpus().get("settings", {}).get("generate", {}).get("positives") == "substitution":
-        result = replace(result, aligned=None)
     return {
-        "funnel": result,
+        "funnel": count.result(),
         "positive_rules": dict(rules.most_common()),
         "distinct_words": {name: len(known) for name, known in words.items()},
         "distributions": {name: summary for name, summary in summaries.items() if summary},

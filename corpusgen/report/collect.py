@@ -121,9 +121,7 @@ class _TripleReader:
     def __init__(self, store: Store) -> None:
         self._triples = CommittedTable(store, _GENERATE, "triples")
         self._rejects = CommittedTable(store, _GENERATE, "rejects")
-        positives = store.corpus().get("settings", {}).get("generate", {}).get("positives")
-        self._has_alignment = positives != "substitution"
-        self._funnel = FunnelCount()
+        self._funnel = FunnelCount(store)
         self._histograms = TripleHistograms()
         self._made: Counter[str] = Counter()
         self._tried: Counter[str] = Counter()
@@ -160,9 +158,8 @@ class _TripleReader:
         self._reject_sample.offer(commit.unit, part, reasons)
 
     def facts(self) -> TripleFacts:
-        funnel = self._funnel.result()
         return TripleFacts(
-            funnel=funnel if self._has_alignment else replace(funnel, aligned=None),
+            funnel=self._funnel.result(),
             histograms={**self._histograms.by_column(), "target": per_target(self._made)},
             made=self._made,
             tried=self._tried,

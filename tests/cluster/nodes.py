@@ -68,6 +68,7 @@ class Killer(threading.Thread):
         self._random = random.Random()
         self._say = say
         self._enough = threading.Event()
+        self._failed: BaseException | None = None
 
     def __enter__(self):
         self.start()
@@ -76,8 +77,16 @@ class Killer(threading.Thread):
     def __exit__(self, *error):
         self._enough.set()
         self.join()
+        if self._failed:  # a killer that ended early proves nothing
+            raise self._failed
 
     def run(self):
+        try:
+            self._kill_until_enough()
+        except BaseException as failed:
+            self._failed = failed
+
+    def _kill_until_enough(self):
         due = time.monotonic()
         while True:
             due = max(due + self._seconds, time.monotonic())

@@ -50,6 +50,8 @@ class FakeClient:
     def __init__(self, connections=(("", JobStatus.SUCCEEDED),), code=0):
         self.connections, self.code = list(connections), code
         self.status, self.submitted, self.sent, self.stops = JobStatus.PENDING, None, [], 0
+        self.silent = 0
+        """How many more questions about the job get no answer."""
 
     def submit_job(self, entrypoint, runtime_env):
         self.submitted = SimpleNamespace(entrypoint=entrypoint, env=runtime_env["env_vars"])
@@ -67,6 +69,9 @@ class FakeClient:
             raise error
 
     def get_job_info(self, job):
+        if self.silent:
+            self.silent -= 1
+            raise ConnectionError("refused")
         return SimpleNamespace(status=self.status, driver_exit_code=self.code)
 
     def stop_job(self, job):
@@ -135,13 +140,16 @@ def test_the_command_survives_a_shell():
     assert entrypoint("a.yaml", [], train=True) == "python -m distiller.cli train a.yaml"
 
 
-def test_variables_go_by_name(monkeypatch, caplog):
+def test_variables_go_by_name_and_secrets_not_at_all(monkeypatch, caplog):
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://store:9000")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "very secret")
     assert environment(["AWS_ENDPOINT_URL"]) == {"AWS_ENDPOINT_URL": "http://store:9000"}
-    assert not caplog.messages
-    assert environment(["AWS_SECRET_ACCESS_KEY"]) == {"AWS_SECRET_ACCESS_KEY": "very secret"}
-    assert "better place for credentials" in caplog.text
+    for name in ("AWS_SECRET_ACCESS_KEY", "AWS_ACCESS_KEY_ID", "HF_TOKEN", "Password"):
+        monkeypatch.setenv(name, "very secret")
+        with pytest.raises(
+            ConfigError, match=f"--env {name}: Ray writes the variables of a job into its logs"
+        ) as refused:
+            environment([name])
+        assert "very secret" not in str(refused.value)
     with pytest.raises(ConfigError, match="--env NOBODY_SET_THIS: not set here"):
         environment(["NOBODY_SET_THIS"])
     with pytest.raises(ConfigError, match="--env PASSWORD: give only the name") as refused:
@@ -213,6 +221,31 @@ def test_a_connection_that_breaks_is_made_again_and_nothing_is_said_twice(folder
     cluster(FakeClient([(log[:5], RuntimeError("gone")), (log[:2], JobStatus.RUNNING), (log, JobStatus.SUCCEEDED)]))
     assert submit("build.yaml", "http://head:8265", overrides=[STORE]) == 0
     assert log in capsys.readouterr().out
+
+
+def test_a_dashboard_that_is_away_for_a_while_is_asked_again(folder, cluster, capsys):
+    client = cluster(FakeClient([("one\n", RuntimeError("gone")), ("one\ntwo\n", JobStatus.SUCCEEDED)]))
+    client.silent = 3
+    assert submit("build.yaml", "http://head:8265", overrides=[STORE]) == 0
+    assert "one\ntwo\n" in capsys.readouterr().out
+
+
+def test_a_dashboard_that_stays_away_is_given_up_and_the_job_is_named(folder, cluster, monkeypatch):
+    client = cluster(FakeClient([("one\n", RuntimeError("gone"))]))
+    client.silent = 10**9
+    monkeypatch.setattr(corpusgen.submit, "_GIVE_UP_SECONDS", 0)
+    with pytest.raises(CorpusgenError, match="ray job logs --follow --address http://head:8265 job_1"):
+        submit("build.yaml", "http://head:8265", overrides=[STORE])
+
+
+def test_links_that_lead_nowhere_or_to_folders_are_named(folder, cluster, caplog):
+    client = cluster(FakeClient())
+    (folder / "elsewhere").symlink_to(folder.parent, target_is_directory=True)
+    (folder / "nowhere").symlink_to("gone")
+    with pytest.raises(ConfigError, match="nowhere: a link that leads nowhere"):
+        submit("build.yaml", "http://head:8265", overrides=[STORE])
+    assert "elsewhere: a link to a folder stays here" in caplog.text
+    assert client.submitted is None
 
 
 def test_ctrl_c_stops_the_job_and_waits_for_its_end(folder, cluster, capsys):

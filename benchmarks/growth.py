@@ -1,0 +1,139 @@
+"""What a triple costs, and how much memory is held, as a build grows.
+
+    python -m benchmarks.growth [CONFIG --set sample.size=50000 …] [--marks 1000 2000 5000 …] [--plot growth.png]
+
+One build on Ray, looked at every few seconds. Between two marks (so many targets done): processor seconds of driver and
+workers for a triple; at each mark the most memory that the driver, the largest worker and the object store have had.
+If either grew with the number of targets, the last row would show it. Without CONFIG it is the quickstart's corpus.
+Processor seconds do not count the time in which other programs had the cores, as a clock would.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from corpusgen.config import BuildConfig, load_config
+from corpusgen.engine import LocalExecutor
+from corpusgen.engine.ray_executor import RayExecutor
+from corpusgen.engine.tally import Tally
+from corpusgen.passes import build
+from distiller.quickstart import settings
+
+_LOOK_SECONDS = 2.0
+_MB = 1e6
+
+
+@dataclass
+class Growth:
+    """A progress display that takes notes instead."""
+
+    marks: list[int]
+    unit_targets: int
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    _looked: float = 0.0
+    _used: dict[int, float] = field(default_factory=dict)
+    _peaks: dict[str, float] = field(default_factory=lambda: dict.fromkeys(("driver", "worker", "object store"), 0.0))
+
+    def update(self, tally: Tally, final: bool = False) -> None:
+        if not final and time.monotonic() - self._looked < _LOOK_SECONDS:
+            return
+        self._looked = time.monotonic()
+        self._look()
+        done = min(tally.units_done * self.unit_targets, tally.stages[0].count.rows_out)
+        if done >= self.marks[len(self.rows)] if len(self.rows) < len(self.marks) else final:
+            self.rows.append(self._row(tally, done))
+            print(json.dumps(self.rows[-1]), flush=True)
+
+    def _look(self) -> None:
+        """Memory now; processor time since a process began, which stays counted when it ends."""
+        driver = psutil.Process()
+        self._note(driver, "driver", driver.memory_info().rss)
+        for process in driver.children(recursive=True):
+            with suppress(psutil.NoSuchProcess, IndexError):
+                title = process.cmdline()[0]
+                memory = process.memory_info()
+                if title.startswith("ray::"):
+                    self._note(process, "worker", memory.rss - memory.shared)
+                elif title.endswith("raylet"):
+                    self._note(process, "object store", memory.shared)
+
+    def _note(self, process: psutil.Process, kind: str, memory: float) -> None:
+        times = process.cpu_times()
+        self._used[process.pid] = times.user + times.system
+        self._peaks[kind] = max(self._peaks[kind], memory / _MB)
+
+    def _row(self, tally: Tally, done: int) -> dict[str, Any]:
+        triples, used = tally.stages[-1].count.rows_out, sum(self._used.values())
+        before = self.rows[-1] if self.rows else {"triples": 0, "processor seconds": 0.0}
+        return {
+            "targets": done,
+            "triples": triples,
+            "processor seconds": used,
+            "ms per triple since": 1000 * (used - before["processor seconds"]) / max(1, triples - before["triples"]),
+            **{f"{kind} MB": round(peak, 1) for kind, peak in self._peaks.items()},
+        }
+
+
+def measure(config: BuildConfig, marks: list[int]) -> dict[str, Any]:
+    """Rows at the marks, and how the last of them compares with the first."""
+    build(config, LocalExecutor(), until="sample")
+    growth = Growth(marks, config.generate.unit_targets)
+    with RayExecutor(config.run, growth) as executor:
+        build(config, executor)
+    first, last = growth.rows[0], growth.rows[-1]
+    # The first stretch holds the start of Ray and the loading of models, which is not growth.
+    steady = growth.rows[1] if len(growth.rows) > 2 else first
+    return {
+        "rows": growth.rows,
+        "cost of a triple, last stretch against the first": last["ms per triple since"] / steady["ms per triple since"],
+        **{
+            f"{kind}'s memory, last against first": last[f"{kind} MB"] / first[f"{kind} MB"]
+            for kind in ("driver", "worker", "object store")
+        },
+    }
+
+
+def plot(rows: list[dict[str, Any]], path: Path) -> None:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 3.5), layout="constrained")
+    cost, memory = figure.subplots(1, 2)
+    targets = [row["targets"] for row in rows]
+    cost.plot(targets, [row["ms per triple since"] for row in rows], marker="o")
+    cost.set(title="a triple's processor time", xlabel="targets done", ylabel="ms", ylim=(0, None), xscale="log")
+    for kind in ("driver", "worker", "object store"):
+        memory.plot(targets, [row[f"{kind} MB"] for row in rows], marker="o", label=kind)
+    memory.set(title="most memory so far", xlabel="targets done", ylabel="MB", ylim=(0, None), xscale="log")
+    memory.legend()
+    figure.savefig(path, dpi=120)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("config", nargs="?", help="settings of a build; without them the quickstart's")
+    parser.add_argument("--marks", type=int, nargs="+", default=[500, 1000, 2000])
+    parser.add_argument("--plot", type=Path, help="a picture of the rows")
+    parser.add_argument("--set", action="append", default=[], dest="overrides")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        if arguments.config:
+            config = load_config(arguments.config, [*arguments.overrides, f"store={folder}/corpus"])
+        else:
+            config = settings(folder, arguments.marks[-1])[0]
+        found = measure(config, arguments.marks)
+    print(json.dumps(found, indent=2))
+    if arguments.plot:
+        plot(found["rows"], arguments.plot)
+
+
+if __name__ == "__main__":
+    main()
