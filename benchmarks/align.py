@@ -12,14 +12,16 @@ import argparse
 import json
 import os
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from benchmarks.harvest import read_texts
+from benchmarks.rows import Row
 from corpusgen.align import Alignment, Sentences, align
 from corpusgen.text.segment import RuleSegmenter
 from corpusgen.vectors import WordVectors, open_vectors
@@ -40,8 +42,7 @@ class Pair(NamedTuple):
     paraphrase: list[str]
 
 
-def read_pairs(pattern: str, most: int) -> list[Pair]:
-    texts = read_texts(pattern, most * 1000)
+def read_pairs(texts: list[str], most: int) -> list[Pair]:
     taken, spans, tokens = RuleSegmenter().segment(texts)
     ends = np.cumsum(tokens.counts).tolist()
     random = np.random.default_rng(0)
@@ -149,6 +150,22 @@ def compare(pairs: list[Pair], vectors: WordVectors, rounds: int) -> dict[str, o
     }
 
 
+def run(pairs: int, rounds: int) -> list[Row]:
+    """On the text and the vectors of the quickstart."""
+    from benchmarks.parts import prepare
+
+    with tempfile.TemporaryDirectory() as folder:
+        parts = prepare(folder, pairs)
+        assert parts.config.vectors
+        vectors = open_vectors(parts.config.vectors.path, parts.config.vectors.words)
+        found: dict[str, Any] = compare(read_pairs(parts.texts, pairs), vectors, rounds)
+    speed = f"{found['microseconds per pair']['align']:.0f} µs a pair of sentences"
+    return [
+        Row("alignment", "a loop with one cosine per pair of words", found["times faster"], 50.0, speed),
+        Row("alignment, look-up", "the same, looking words up", found["times faster, with look-up"], None, speed),
+    ]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--text", required=True, help="glob of WikiExtractor files, gzipped")
@@ -158,7 +175,7 @@ def main() -> None:
     arguments = parser.parse_args()
     if os.environ.get("OMP_NUM_THREADS") != "1":  # too late for numpy, which is loaded
         os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], {**os.environ, "OMP_NUM_THREADS": "1"})
-    pairs = read_pairs(arguments.text, arguments.pairs)
+    pairs = read_pairs(read_texts(arguments.text, arguments.pairs * 1000), arguments.pairs)
     print(json.dumps(compare(pairs, open_vectors(arguments.vectors), arguments.rounds), indent=2))
 
 

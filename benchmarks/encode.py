@@ -23,7 +23,8 @@ os.environ.update(OMP_NUM_THREADS="1", MKL_NUM_THREADS="1", TOKENIZERS_PARALLELI
 import psutil
 import torch
 
-from benchmarks.masked import Span, call_on_all, padded_batches, targets
+from benchmarks.baselines.bare import call_on_all, padded_batches
+from benchmarks.masked import Span, targets
 from distiller.backbone import Backbone
 from distiller.evaluation.word_files import read_wic
 from distiller.model import WordModel

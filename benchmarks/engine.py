@@ -16,6 +16,7 @@ from typing import ClassVar
 import psutil
 import pyarrow as pa
 
+from benchmarks.rows import Row
 from corpusgen.engine import LocalExecutor, Pass, Resources, RunSettings, Stage
 from corpusgen.engine.cluster import ray_cluster
 from corpusgen.engine.passes import Executor, run_pass
@@ -23,6 +24,8 @@ from corpusgen.engine.ray_executor import RayExecutor
 from corpusgen.store import Store
 
 TABLES = {"numbers": pa.schema([("number", pa.int64())])}
+LEAST_UNITS = 200  # a second
+MOST_SECONDS_TO_RESUME = 20.0
 ONE_WORKER = Resources(min_workers=1, max_workers=1)
 
 
@@ -120,20 +123,47 @@ def against_loop(units: int, seconds: float, folder: Path) -> dict[str, float]:
     }
 
 
+def measure(units: int, planned: int, work_units: int) -> dict[str, dict[str, float]]:
+    with tempfile.TemporaryDirectory() as name, ray_cluster("local"):
+        folder = Path(name)
+        return {
+            "overhead": overhead(units, folder),
+            "resume": resume(planned, planned * 99 // 100, folder),
+            "against_loop": against_loop(work_units, 5.0, folder),
+        }
+
+
+def run(units: int, planned: int, work_units: int) -> list[Row]:
+    found = measure(units, planned, work_units)
+    overhead, resume, loop = found["overhead"], found["resume"], found["against_loop"]
+    rate, whole = overhead["units_per_second"], resume["seconds_in_all"]
+    return [
+        Row(
+            f"engine, {units:,} trivial units",
+            f"{LEAST_UNITS} units a second through three stages",
+            rate / LEAST_UNITS,
+            1.0,
+            f"{rate:.0f} units/s",
+            f"the driver grew by {overhead['driver_growth_mb']:.0f} MB",
+        ),
+        Row(
+            f"resuming {planned:,} units, 99 % done",
+            f"{MOST_SECONDS_TO_RESUME} s for each 100,000",
+            MOST_SECONDS_TO_RESUME * planned / 100_000 / whole,
+            None,
+            f"{whole:.1f} s, the first unit after {resume['seconds_to_first_unit']:.1f} s",
+        ),
+        Row("Ray, one worker a stage", "a plain loop", 1 / loop["ratio"], 1 / 1.1, f"{loop['ray']:.1f} s"),
+    ]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--units", type=int, default=10_000)
     parser.add_argument("--planned", type=int, default=100_000)
     parser.add_argument("--work-units", type=int, default=6)
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory() as name, ray_cluster():
-        folder = Path(name)
-        results = {
-            "overhead": overhead(arguments.units, folder),
-            "resume": resume(arguments.planned, arguments.planned * 99 // 100, folder),
-            "against_loop": against_loop(arguments.work_units, 5.0, folder),
-        }
-    print(json.dumps(results, indent=2))
+    print(json.dumps(measure(arguments.units, arguments.planned, arguments.work_units), indent=2))
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from typing import Any
 
 import psutil
 
+from benchmarks.rows import Row
 from corpusgen.config import BuildConfig, load_config
 from corpusgen.engine import LocalExecutor
 from corpusgen.engine.ray_executor import RayExecutor
@@ -100,6 +101,19 @@ def measure(config: BuildConfig, marks: list[int]) -> dict[str, Any]:
             for kind in ("driver", "worker", "object store")
         },
     }
+
+
+def run(marks: list[int]) -> list[Row]:
+    """On the quickstart's corpus."""
+    with tempfile.TemporaryDirectory() as folder:
+        found = measure(settings(folder, marks[-1])[0], marks)
+    last = found["rows"][-1]
+    cost = 1 / found["cost of a triple, last stretch against the first"]
+    rows = [Row("growth: cost of a triple", "an early stretch", cost, 0.85, f"{last['ms per triple since']:.0f} ms")]
+    for kind in ("driver", "worker", "object store"):
+        ratio = 1 / found[f"{kind}'s memory, last against first"]
+        rows.append(Row(f"growth: memory of {kind}", "the first mark", ratio, None, f"{last[f'{kind} MB']:.0f} MB"))
+    return rows
 
 
 def plot(rows: list[dict[str, Any]], path: Path) -> None:

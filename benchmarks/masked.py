@@ -13,8 +13,9 @@ import argparse
 import json
 import os
 import random
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -23,7 +24,9 @@ os.environ.update(OMP_NUM_THREADS="1", MKL_NUM_THREADS="1", TOKENIZERS_PARALLELI
 import numpy as np
 import torch
 
+from benchmarks.baselines.bare import call_on_all, padded_batches
 from benchmarks.harvest import read_texts
+from benchmarks.rows import Row
 from corpusgen.masked import Candidates, MaskedPredictor
 from corpusgen.text.segment import RuleSegmenter
 
@@ -88,32 +91,7 @@ def plain_loop(
     return results
 
 
-def padded_batches(ids: list[list[int]], batch_tokens: int) -> list[dict[str, torch.Tensor]]:
-    batches: list[list[list[int]]] = [[]]
-    for one in sorted(ids, key=len):
-        if (len(batches[-1]) + 1) * len(one) > batch_tokens:
-            batches.append([])
-        batches[-1].append(one)
-    inputs = []
-    for batch in batches:
-        width = len(batch[-1])
-        rows = [(one + [0] * (width - len(one)), [1] * len(one) + [0] * (width - len(one))) for one in batch]
-        inputs.append(
-            {
-                "input_ids": torch.tensor([row for row, _ in rows]),
-                "attention_mask": torch.tensor([mask for _, mask in rows]),
-            }
-        )
-    return inputs
-
-
-@torch.inference_mode()
-def call_on_all(model: Any, batches: list[dict[str, torch.Tensor]]) -> None:
-    for batch in batches:
-        model(**batch)
-
-
-def seconds(work: Callable[[], object]) -> float:
+def processor_seconds(work: Callable[[], object]) -> float:
     started = time.process_time()
     work()
     return time.process_time() - started
@@ -123,7 +101,7 @@ def best_of(rounds: int, contestants: dict[str, Callable[[], object]]) -> dict[s
     best = dict.fromkeys(contestants, float("inf"))
     for _ in range(rounds):
         for name, work in contestants.items():
-            best[name] = min(best[name], seconds(work))
+            best[name] = min(best[name], processor_seconds(work))
     return best
 
 
@@ -142,6 +120,80 @@ def agreement(ours: list[Candidates], theirs: list[Candidates]) -> dict[str, flo
     }
 
 
+def compare(
+    folder: str, texts: list[str], spans: list[Span], top_k: int = 100, rounds: int = 3, budgets: Sequence[int] = ()
+) -> dict[str, Any]:
+    """Milliseconds a sentence of all contestants, their ratios, and whether they say the same."""
+    from transformers import AutoModelForMaskedLM, AutoTokenizer
+
+    torch.set_num_threads(1)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = AutoModelForMaskedLM.from_pretrained(folder, dtype=torch.float32).eval()
+    predictor = MaskedPredictor(folder, top_k=top_k, device="cpu")
+    ids = [mask(tokenizer, text, span)[0] for text, span in zip(texts, spans, strict=True)]
+    batches = padded_batches(ids, 1024)
+    some = len(texts) // 8  # padded, it takes its time
+    contestants: dict[str, Callable[[], object]] = {
+        "predict": lambda: predictor.predict(texts, spans).columns(),
+        "plain loop": lambda: plain_loop(model, tokenizer, texts, spans, top_k),
+        "loop padded to 200": lambda: plain_loop(model, tokenizer, texts[:some], spans[:some], top_k, 200),
+        "bare model": lambda: call_on_all(model, batches),
+        "bare encoder": lambda: call_on_all(model.base_model, batches),
+        "tokenizing and masking alone": lambda: predictor._mask_all(texts, spans),
+    }
+    for budget in budgets:
+        other = MaskedPredictor(folder, top_k=top_k, device="cpu", batch_tokens=budget)
+        contestants[f"predict, batches of {budget} tokens"] = partial(other.predict, texts, spans)
+    found = agreement(list(predictor.predict(texts, spans)), plain_loop(model, tokenizer, texts, spans, top_k))
+    best = best_of(rounds, contestants)
+    best["loop padded to 200"] *= len(texts) / some
+    best["products alone"] = sum(map(len, ids)) * products_of_a_token(model.config) / products_per_second()
+    return {
+        "tokens per sentence": sum(map(len, ids)) / len(ids),
+        "milliseconds per sentence": {name: 1000 * value / len(texts) for name, value in best.items()},
+        "ratios": {
+            "plain loop / predict": best["plain loop"] / best["predict"],
+            "loop padded to 200 / predict": best["loop padded to 200"] / best["predict"],
+            "plain loop / products alone": best["plain loop"] / best["products alone"],
+            "predict / bare model": best["predict"] / best["bare model"],
+            "predict / bare encoder": best["predict"] / best["bare encoder"],
+        },
+        "agreement with the plain loop": found,
+    }
+
+
+def products_of_a_token(config: Any) -> float:
+    """Multiplications of a token on its way through the encoder; of the last layer only those that all tokens need."""
+    d, inner, layers = config.hidden_size, config.intermediate_size, config.num_hidden_layers
+    return float((layers - 1) * (4 * d * d + 2 * d * inner) + 2 * d * d)
+
+
+def products_per_second(size: int = 1024) -> float:
+    """What this core does at best, on square matrices."""
+    a, b = torch.rand(size, size), torch.rand(size, size)
+    return size**3 / min(processor_seconds(lambda: a @ b) for _ in range(5))
+
+
+def run(sentences: int, rounds: int) -> list[Row]:
+    """On the text and the masked LM of the quickstart."""
+    from benchmarks.parts import prepare
+
+    with tempfile.TemporaryDirectory() as folder:
+        parts = prepare(folder, sentences)
+        found = compare(parts.model, parts.texts, parts.spans, rounds=rounds)
+    ratios, speed = found["ratios"], f"{1000 / found['milliseconds per sentence']['predict']:.0f} sentences/s"
+    same = found["agreement with the plain loop"]
+    note = f"the same candidates in the same order for {same['same words in the same order']} of {same['sentences']}"
+    limit = f"{note}; were all time matrix products at this core's peak, {ratios['plain loop / products alone']:.1f}"
+    published = "the same, each padded to 200 as published"
+    return [
+        Row("masked prediction", "one sentence per forward", ratios["plain loop / predict"], 8.0, speed, limit),
+        Row("masked prediction, padded", published, ratios["loop padded to 200 / predict"], None, speed),
+        Row("masked prediction, bare", "the bare model", 1 / ratios["predict / bare model"], 0.9, speed),
+        Row("masked prediction, encoder", "its encoder alone", 1 / ratios["predict / bare encoder"], None, speed),
+    ]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", required=True, help="folder of a masked language model of BERT's kind")
@@ -151,43 +203,9 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--budgets", type=int, nargs="*", default=[], help="try batches of so many tokens")
     arguments = parser.parse_args()
-    from transformers import AutoModelForMaskedLM, AutoTokenizer
-
-    torch.set_num_threads(1)
     texts, spans = targets(arguments.text, arguments.sentences)
-    tokenizer = AutoTokenizer.from_pretrained(arguments.model)
-    model = AutoModelForMaskedLM.from_pretrained(arguments.model, dtype=torch.float32).eval()
-    predictor = MaskedPredictor(arguments.model, top_k=arguments.top_k, device="cpu")
-    ids = [mask(tokenizer, text, span)[0] for text, span in zip(texts, spans, strict=True)]
-    batches = padded_batches(ids, 1024)
-    contestants: dict[str, Callable[[], object]] = {
-        "predict": lambda: predictor.predict(texts, spans).columns(),
-        "plain loop": lambda: plain_loop(model, tokenizer, texts, spans, arguments.top_k),
-        "loop padded to 200": lambda: plain_loop(model, tokenizer, texts[:50], spans[:50], arguments.top_k, 200),
-        "bare model": lambda: call_on_all(model, batches),
-        "bare encoder": lambda: call_on_all(model.base_model, batches),
-        "tokenizing and masking alone": lambda: predictor._mask_all(texts, spans),
-    }
-    for budget in arguments.budgets:
-        other = MaskedPredictor(arguments.model, top_k=arguments.top_k, device="cpu", batch_tokens=budget)
-        contestants[f"predict, batches of {budget} tokens"] = partial(other.predict, texts, spans)
-    found = agreement(
-        list(predictor.predict(texts, spans)), plain_loop(model, tokenizer, texts, spans, arguments.top_k)
-    )
-    best = best_of(arguments.rounds, contestants)
-    best["loop padded to 200"] *= len(texts) / len(texts[:50])  # of some sentences only: it takes its time
-    result = {
-        "tokens per sentence": sum(map(len, ids)) / len(ids),
-        "milliseconds per sentence": {name: 1000 * value / len(texts) for name, value in best.items()},
-        "ratios": {
-            "plain loop / predict": best["plain loop"] / best["predict"],
-            "loop padded to 200 / predict": best["loop padded to 200"] / best["predict"],
-            "predict / bare model": best["predict"] / best["bare model"],
-            "predict / bare encoder": best["predict"] / best["bare encoder"],
-        },
-        "agreement with the plain loop": found,
-    }
-    print(json.dumps(result, indent=2))
+    found = compare(arguments.model, texts, spans, arguments.top_k, arguments.rounds, arguments.budgets)
+    print(json.dumps(found, indent=2))
 
 
 if __name__ == "__main__":

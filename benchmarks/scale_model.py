@@ -20,11 +20,24 @@ SIZES = Path(__file__).with_name("wikipedia_sizes.csv")
 MIB, MB, GB = 2**20, 1e6, 1e9
 
 _STORE = "a store of 20,532 triples"
-_DUMP = "1.7 MB of an English dump"
-_PLAN = "measured: a plan of a million units"
+_DUMP = "`benchmarks.scale_inputs dump`: 1.7 MB of an English dump"
+_PLAN = "`benchmarks.scale_inputs plan`: a million units"
+_FETCH = "`benchmarks.scale_inputs fetch`: a million selected"
+_COMMITS = "`benchmarks.scale_inputs commits`: 2,500 on the S3 server of the tests"
 _CTRANSLATE2 = "[CTranslate2](https://github.com/OpenNMT/CTranslate2): OPUS-MT, float16, g5.xlarge"
-_NVIDIA = "[NVIDIA](https://github.com/NVIDIA/TensorRT/blob/main/demo/BERT/README.md): 64 × 128 in 241 ms, float16, T4"
+_WMT19 = "[227](https://huggingface.co/facebook/wmt19-de-en/blame/main/config.json)"
+_OPUS_MT = "[44](https://huggingface.co/Xenova/opus-mt-en-de/blame/main/config.json)"
+_BIG = f"assumed: as {_WMT19} to {_OPUS_MT} million weights of their layers"
+_PIECES = "`benchmarks.scale_inputs pieces`: MiniLM's, in 6,549 sentences of the quickstart"
+_TRITON = (
+    "https://github.com/NVIDIA/DeepLearningExamples/blob/master/PyTorch/LanguageModeling/BERT/triton/large/README.md"
+)
+_BERT = f"[NVIDIA]({_TRITON}): 54.4 × 384, float16, T4"
 _EC2 = "[us-east-1, June 2026](https://www.factualminds.com/blog/amazon-ec2-on-demand-pricing-instance-families-2026/)"
+_M6I = "[us-east-1](https://c3x.dev/blog/m5-vs-m6i-vs-m7i-cost-performance): m6i.xlarge, a quarter of it, for 0.192"
+_REQUESTS = "[S3 Standard](https://c3x.dev/blog/s3-request-fees-explained)"
+_STORAGE = "[S3 Standard, us-east-1](https://c3x.dev/blog/s3-storage-class-comparison)"
+_EGRESS = "[to the internet](https://www.egresscost.com/aws), after the 100 GB a month that are free"
 _S3 = "[AWS](https://repost.aws/knowledge-center/http-5xx-errors-s3)"
 _CONFIG = "`configs/wikipedia_en.yaml`"
 
@@ -40,8 +53,8 @@ INPUTS: dict[str, tuple[float, str, str]] = {
     "translators": (6, "GPUs that translate", "`docs/cluster.md`"),
     "maskers": (2, "GPUs with the masked LM", "`docs/cluster.md`"),
     "sampled": (0.4, "targets of a sentence, where sentences are few", f"{_STORE}: 50,000 of 124,829"),
-    "xml": (3.59, "bytes of XML in one of bz2", f"measured: {_DUMP}"),
-    "read_mbs": (9.2, "MB of XML unpacked and parsed in a second of a core", f"measured: {_DUMP}"),
+    "xml": (3.59, "bytes of XML in one of bz2", _DUMP),
+    "read_mbs": (7.4, "MB of XML unpacked and parsed in a second of a core", _DUMP),
     "clean_mbs": (17, "MB of wikitext cleaned in a second of a core", "`benchmarks.wikitext`: 17 to 22"),
     "text_mbs": (2.5, "MB of text made sentences in a second of a core", "`benchmarks.harvest`: 2.5 to 3.0"),
     "sentences": (3054, "sentences kept of a MB of text", f"{_STORE}: 124,829 of 40.87 MB"),
@@ -49,7 +62,7 @@ INPUTS: dict[str, tuple[float, str, str]] = {
     "types": (100_545, "different words among 2.88 million", _STORE),
     "heaps": (0.572, "exponent by which they grow with the text", f"{_STORE}: from 0.36 to 2.88 million words"),
     "sketch_us": (33, "µs of a core to sketch a sentence", f"{_STORE}: 4.1 s"),
-    "fetch_s": (0.35, "seconds of a core to fetch a part's targets", "measured: a million selected"),
+    "fetch_s": (0.35, "seconds of a core to fetch a part's targets", _FETCH),
     "merge_us": (1.35, "µs of a core to merge a word of a unit's counts", f"{_STORE}: 466,334 in 0.63 s"),
     "select_us": (2.8, "µs of a core for a candidate that is selected from", f"{_STORE}: 549,912 in 1.56 s"),
     "sentence_bytes": (142, "bytes of a sentence in a part", _STORE),
@@ -60,27 +73,26 @@ INPUTS: dict[str, tuple[float, str, str]] = {
     "reject_bytes": (290, "bytes of a rejected target in a part", _STORE),
     "commit_bytes": (1362, "bytes of a commit", _STORE),
     "kept": (0.93, "triples of a target by the paper's rules", "the paper: 929,265 of a million"),
-    "moved_xml": (3.54, "bytes from stage to stage for one of XML", f"measured: {_DUMP}"),
+    "moved_xml": (3.69, "bytes from stage to stage for one of XML", _DUMP),
     "moved_target": (2300, "bytes from stage to stage for a target", _STORE),
-    "plan_bytes": (249, "bytes of a unit in `plan.json`", f"{_PLAN}, 249 MB"),
-    "plan_memory": (1360, "bytes of the driver's memory for a planned unit", f"{_PLAN}, 1.36 GB"),
-    "plan_us": (18, "µs to plan a unit, write it and read it again", f"{_PLAN}, 18.3 s"),
+    "plan_bytes": (247, "bytes of a unit in `plan.json`", _PLAN),
+    "plan_memory": (2060, "bytes of the driver's memory for a planned unit", _PLAN),
+    "plan_us": (23, "µs to plan a unit, write it and read it again", _PLAN),
     "driver_ms": (1.7, "ms of the driver's core for a unit in a stage", "`benchmarks.scaling`, 64 actors"),
-    "get_ms": (1.75, "ms of the driver's core to read a commit on S3", "measured: 2,500 on the S3 server of the tests"),
+    "get_ms": (2.8, "ms of the driver's core to read a commit on S3", _COMMITS),
     "candidate_memory": (240, "bytes of memory for a candidate kept", "`benchmarks.harvest`: 1.08 GB for 4 million"),
-    "type_memory": (280, "bytes of memory for a different word", "measured: 1.33 GB for 4 million"),
+    "type_memory": (267, "bytes of memory for a different word", "`benchmarks.scale_inputs words`: 4 million"),
     "tokens_gpu": (9297, "tokens translated in a second of a GPU, base model", _CTRANSLATE2),
-    "big": (6.3, "work of WMT19's large model for a token, in base models", "assumed: as 277 to 44 million weights"),
-    "pieces": (1.3, "word pieces of a word", "assumed"),
-    "bert_gpu": (33_900, "tokens through BERT-large in a second of a GPU, TensorRT", _NVIDIA),
-    "torch": (0.5, "speed of PyTorch, in TensorRT's", "assumed"),
+    "big": (5.1, "work of WMT19's large model for a token, in base models", _BIG),
+    "pieces": (1.29, "word pieces of a word", _PIECES),
+    "bert_gpu": (20_900, "tokens through BERT-large in a second of a GPU, PyTorch", _BERT),
     "places": (2, "places that the masked LM is asked about, for a target", "`generate.py`, at most"),
     "gpu_price": (1.006, "$ for an hour of a GPU (g5.xlarge, on demand)", _EC2),
-    "core_price": (0.048, "$ for an hour of a core (m6i.4xlarge, on demand)", "assumed: list price"),
-    "put_price": (5e-6, "$ for a PUT or LIST", "assumed: list price"),
-    "get_price": (4e-7, "$ for a GET or HEAD", "assumed: list price"),
-    "month_price": (0.023, "$ for a GB stored for a month", "assumed: list price"),
-    "egress_price": (0.09, "$ for a GB that leaves the region", "assumed: list price"),
+    "core_price": (0.048, "$ for an hour of a core (m6i.4xlarge, on demand)", _M6I),
+    "put_price": (5e-6, "$ for a PUT or LIST", _REQUESTS),
+    "get_price": (4e-7, "$ for a GET or HEAD", _REQUESTS),
+    "month_price": (0.023, "$ for a GB stored for a month", _STORAGE),
+    "egress_price": (0.09, "$ for a GB that leaves the region", _EGRESS),
     "head_memory": (16 * GB, "bytes of memory of the head", "`cluster/aws.yaml`: m6i.xlarge"),
     "node_memory": (64 * GB, "bytes of memory of a CPU node", "`cluster/aws.yaml`: m6i.4xlarge"),
     "put_limit": (3500, "PUTs that a prefix takes in a second", _S3),
@@ -191,7 +203,7 @@ def cost(dump: float, text: float) -> Cost:
         )
         / 3600,
         translate_hours=2 * tokens / (given.tokens_gpu / given.big) / 3600,
-        mask_hours=given.places * tokens / (given.bert_gpu * given.torch) / 3600,
+        mask_hours=given.places * tokens / given.bert_gpu / 3600,
         serial_seconds=(counted * given.merge_us + candidates * given.select_us) / 1e6,
         driver_seconds=tasks * given.driver_ms / 1000 + reading + sum(units.values()) * given.plan_us / 1e6,
         reading_seconds=reading,
@@ -266,16 +278,16 @@ def limit_table() -> str:
     types = given.node_memory * 0.75 / given.type_memory
     rows = [
         (
-            "one driver dispatches",
-            f"{number(units_per_second)} units of harvest a second",
-            f"{number(units_per_second * seconds)} cores, with units of {number(seconds)} core seconds",
-            "larger `source.unit_bytes`: four times as large, four times as many cores",
-        ),
-        (
             "one driver reads the commits of harvest four times",
             f"{number(again * 1000)} ms a unit",
             f"{number(seconds / again)} cores, where it takes as long as harvest itself",
             "larger units; or keep what was read from pass to pass",
+        ),
+        (
+            "one driver dispatches",
+            f"{number(units_per_second)} units of harvest a second",
+            f"{number(units_per_second * seconds)} cores, with units of {number(seconds)} core seconds",
+            "larger `source.unit_bytes`: four times as large, four times as many cores",
         ),
         (
             "the plan is in the driver's memory",

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from corpusgen import embedded
@@ -51,7 +52,13 @@ def padded(batch: Sequence[Sequence[int]], padding: int, device: torch.device) -
     ids = np.full(present.shape, padding, np.int64)
     ids[present] = np.concatenate(batch)
     inputs = {"input_ids": ids, "attention_mask": present.astype(np.int64)}
-    return {name: torch.from_numpy(values).to(device) for name, values in inputs.items()}
+    return {name: on_device(values, device) for name, values in inputs.items()}
+
+
+def on_device(values: npt.NDArray[Any], device: torch.device) -> torch.Tensor:
+    """An array as a tensor there. A GPU fetches it by itself, from memory that stays in its place."""
+    tensor = torch.from_numpy(values)
+    return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor.to(device)
 
 
 def longest_input(tokenizer: Any, model: Any) -> int:

@@ -18,7 +18,7 @@ import pyarrow as pa
 import torch
 
 from corpusgen.batches import padded_batches, run_or_halve
-from corpusgen.encoders import choose_device, choose_dtype, load_encoder, longest_input, padded
+from corpusgen.encoders import choose_device, choose_dtype, load_encoder, longest_input, on_device, padded
 from corpusgen.errors import StageError
 
 SHARED_PIECE = "target shares a word piece with its neighbours"
@@ -30,6 +30,7 @@ OUTSIDE = "span is empty or outside the text"
 # Measured on one core (beyond 2,048 the activations leave the cache). A GPU wants far more at a time.
 BATCH_TOKENS = {"cpu": 1024, "cuda": 16384}
 _TEXTS_AT_ONCE = 1000  # encodings are large objects: keep few of them
+_EQUALS = 28  # words beyond the best that may be as probable as the last of them
 
 
 class Candidates(NamedTuple):
@@ -139,6 +140,14 @@ class _Word(NamedTuple):
     last: int
 
 
+class _Best(NamedTuple):
+    """On the device: the best scores of each place with their pieces, and the logarithm of the sum of all."""
+
+    values: torch.Tensor
+    pieces: torch.Tensor
+    normalizer: torch.Tensor
+
+
 class MaskedPredictor:
     """Predicts words for masked places with any `AutoModelForMaskedLM`, from the hub or a folder.
 
@@ -179,6 +188,7 @@ class MaskedPredictor:
         self._batch_tokens = batch_tokens or BATCH_TOKENS.get(self._device.type, BATCH_TOKENS["cpu"])
         self._forbidden = torch.from_numpy(self._pieces.word < 0).to(self._device)
         self._top_k = min(top_k, self._forbidden.shape[1])
+        self._looked_at = min(top_k + _EQUALS, self._forbidden.shape[1])
         self._places = torch.empty(0, dtype=torch.long)
         self._keep_only_places()
 
@@ -308,34 +318,34 @@ class MaskedPredictor:
         window = ids[:head] + body[begin : begin + room] + ids[len(ids) - tail :]
         return _Masked(window, place - begin, opens)
 
-    @torch.inference_mode()
     def _candidates(self, batch: list[_Masked]) -> list[tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]]]:
         """Of each place the words and their probabilities, the best first."""
-        self._places = torch.tensor([item.place for item in batch], device=self._device)
-        opens = torch.tensor([int(item.opens) for item in batch], device=self._device)
-        output = self._model(**self._inputs(batch))
-        logits = output.logits[:, 0].float()  # batch × vocabulary
-        normalizer = logits.logsumexp(-1)
-        if not normalizer.isfinite().all():  # as soon as one logit is NaN or infinite
+        places = on_device(np.array([item.place for item in batch]), self._device)
+        opens = np.array([int(item.opens) for item in batch])
+        best = self._best(self._inputs(batch), places, on_device(opens, self._device))
+        # All of a batch's results come over at once: until here nothing has waited for the device.
+        values, pieces, normalizer = (column.cpu().numpy() for column in best)
+        if not np.isfinite(normalizer).all():  # as soon as one logit is NaN or infinite
             raise StageError(
                 f"{self._name} gives NaN or infinite scores in {self._model.dtype}: use dtype float32, or bfloat16 on "
                 "a GPU; if that is what you use, the weights are damaged"
             )
-        scores = logits.masked_fill_(self._forbidden[opens], -torch.inf)
-        # Whatever is as good as the last of the best, so that of equals at the border the first are taken.
-        border = scores.topk(self._top_k).values[:, -1:]
-        where = ((scores >= border) & (scores > -torch.inf)).nonzero(as_tuple=True)
-        probabilities = (scores[where] - normalizer[where[0]]).exp()
-        rows, pieces, values, probabilities = (
-            column.cpu().numpy() for column in (*where, scores[where], probabilities)
-        )
-        order = np.lexsort((-values, rows))  # stable: equals stay in the order of the vocabulary
-        ranks = np.arange(len(rows)) - np.searchsorted(rows, rows)
-        order, ranks = order[ranks < self._top_k], ranks[ranks < self._top_k]
-        rows = rows[order]
-        words = self._pieces.word[opens.cpu().numpy()[rows], pieces[order]]
-        starts = np.searchsorted(rows, np.arange(1, len(batch)))
-        return list(zip(np.split(words, starts), np.split(probabilities[order], starts), strict=True))
+        order = np.lexsort((pieces, -values))[:, : self._top_k]  # of equals the first in the vocabulary first
+        values, pieces = np.take_along_axis(values, order, 1), np.take_along_axis(pieces, order, 1)
+        words = self._pieces.word[opens[:, None], pieces]
+        probabilities = np.exp(values - normalizer[:, None])
+        counts = np.isfinite(values).sum(1).tolist()
+        return [(words[row, :count], probabilities[row, :count]) for row, count in enumerate(counts)]
+
+    @torch.inference_mode()
+    def _best(self, inputs: dict[str, torch.Tensor], places: torch.Tensor, opens: torch.Tensor) -> _Best:
+        """The best words of each place: scores, pieces, and what turns scores into probabilities. All on the device."""
+        self._places = places
+        logits = self._model(**inputs).logits[:, 0].float()  # batch × vocabulary
+        normalizer = logits.logsumexp(-1)
+        # Some more than are asked for: of those that are as good as the last the first are taken.
+        scores = logits.masked_fill_(self._forbidden[opens], -torch.inf).topk(self._looked_at)
+        return _Best(scores.values, scores.indices, normalizer)
 
     def _keep_only_places(self) -> None:
         """Drop all hidden states but those of the places as early as the model permits: the head is half the work."""

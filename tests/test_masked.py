@@ -562,6 +562,20 @@ def test_devices_and_types(folders):
             MaskedPredictor(folder, device="cuda")
 
 
+@pytest.mark.parametrize("family", ["bert", "roberta", "xlm-roberta", "distilbert"])
+def test_until_the_results_come_over_nothing_waits_for_the_device(family, folders):
+    """A meta tensor has no values: whatever looked at one on the way, as a wait for a GPU would, raises."""
+    predictor = MaskedPredictor(str(folders[family]), top_k=5, device="meta")
+    texts, spans = many(8)
+    masked_texts, _ = predictor._mask_all(texts, spans)
+    batch = list(masked_texts.values())
+    places, opens = (torch.zeros(len(batch), dtype=torch.long, device="meta") for _ in range(2))
+    inputs = {"input_ids": predictor._inputs(batch)["input_ids"]}  # at a mask transformers itself looks, once a batch
+    best = predictor._best(inputs, places, opens)
+    assert all(column.is_meta for column in best)
+    assert best.values.shape == best.pieces.shape == (len(batch), predictor._looked_at)
+
+
 def test_threads(folders):
     before = torch.get_num_threads()
     try:

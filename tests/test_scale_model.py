@@ -8,8 +8,8 @@ from urllib.parse import unquote
 import pytest
 import yaml
 
-from benchmarks import scale_model
-from benchmarks.scale_model import COMMITS_READ, DOCUMENT, PARTS, STAGES, given
+from benchmarks import scale_inputs, scale_model
+from benchmarks.scale_model import COMMITS_READ, DOCUMENT, INPUTS, PARTS, STAGES, given
 from corpusgen.config import BuildConfig, load_config
 from corpusgen.engine import LocalExecutor
 from corpusgen.passes import GROUP_ROWS, PASSES, build
@@ -25,6 +25,35 @@ ENGLISH = load_config(PROJECT / "configs/wikipedia_en.yaml")
 def test_the_document_is_up_to_date():
     text = DOCUMENT.read_text(encoding="utf-8")
     assert scale_model.with_tables(text) == text, "run: python -m benchmarks.scale_model"
+
+
+def test_every_input_is_measured_or_cited_but_for_the_one_that_the_document_names():
+    sources = {name: source for name, (_, _, source) in INPUTS.items()}
+    assert [name for name, source in sources.items() if source.startswith("assumed")] == ["big"]
+    for name, source in sources.items():
+        assert re.search(r"`[^`]+`|\]\(https://|^a store of|^the paper", source), name
+        for module, part in re.findall(r"`benchmarks\.(\w+)(?: (\w+))?`", source):
+            assert (PROJECT / f"benchmarks/{module}.py").exists()
+            assert not part or part in scale_inputs.PARTS
+
+
+def test_a_plan_has_as_many_bytes_as_are_reckoned():
+    pytest.importorskip("gensim", reason="the quickstart's packages are absent: pip install 'wicdistil[quickstart]'")
+    assert scale_inputs.plan(units=1000)["plan_bytes"] == pytest.approx(given.plan_bytes, rel=0.15)
+
+
+def test_the_bill_in_the_documentation_is_the_one_of_the_model():
+    name, dump, text = scale_model.wikipedias()[0]
+    english, number = scale_model.cost(dump, text), scale_model.number
+    bill = (PROJECT / "docs/cluster.md").read_text(encoding="utf-8").partition("## Sizing")[2]
+    assert name == "en"
+    assert f"{number(english.core_hours)} core hours, {number(60 * english.core_hours / given.cores)} min on 16" in bill
+    assert f"{number(english.serial_seconds)} s on one core" in bill
+    hours = f"{number(english.translate_hours)} + {number(english.mask_hours)} GPU hours"
+    assert f"{hours}, {number(scale_model.gpu_time(english))} h on 6 + 2" in bill
+    costs = english.dollars
+    assert f"requests ${costs['requests']:.2f}; a month of storage ${costs['a month of storage']:.2f}" in bill
+    assert f"the work itself is ${costs['cores']:.2f}" in bill
 
 
 def test_settings_are_those_of_the_configuration_and_of_the_cluster():

@@ -36,13 +36,15 @@ def train_sentencepiece(texts, file: Path, size: int = 90) -> sentencepiece.Sent
     return sentencepiece.SentencePieceProcessor(model_file=str(file))
 
 
-def make_marian(folder: Path, *target_tokens: str) -> None:
+def make_marian(
+    folder: Path, *target_tokens: str, pairs=PAIRS, pieces: int = 90, size=None, updates: int = _UPDATES, rate=5e-3
+) -> None:
     """A model like OPUS-MT's: two SentencePiece models, a vocabulary of both, decoding from an embedding of zeros."""
     folder.mkdir()
-    source = train_sentencepiece(PAIRS, folder / "source.spm")
-    target = train_sentencepiece(PAIRS.values(), folder / "target.spm")
-    pieces = [model.id_to_piece(index) for model in (source, target) for index in range(model.get_piece_size())]
-    tokens = list(dict.fromkeys(["</s>", "<unk>", *pieces, *target_tokens, "<pad>"]))
+    source = train_sentencepiece(pairs, folder / "source.spm", pieces)
+    target = train_sentencepiece(pairs.values(), folder / "target.spm", pieces)
+    known = [model.id_to_piece(index) for model in (source, target) for index in range(model.get_piece_size())]
+    tokens = list(dict.fromkeys(["</s>", "<unk>", *known, *target_tokens, "<pad>"]))
     (folder / "vocab.json").write_text(json.dumps({token: index for index, token in enumerate(tokens)}))
     tokenizer = transformers.MarianTokenizer(*(str(folder / f) for f in ("source.spm", "target.spm", "vocab.json")))
     pad = tokenizer.pad_token_id
@@ -56,14 +58,14 @@ def make_marian(folder: Path, *target_tokens: str) -> None:
             decoder_start_token_id=pad,
             scale_embedding=True,
             activation_function="swish",
-            **_size(),
+            **(size or model_size()),
         )
     )
     prefix = target_tokens[0] if target_tokens else ""
     batch = tokenizer(
-        [prefix + text for text in PAIRS], text_target=list(PAIRS.values()), padding=True, return_tensors="pt"
+        [prefix + text for text in pairs], text_target=list(pairs.values()), padding=True, return_tensors="pt"
     )
-    _learn(model, batch, pad)
+    _learn(model, batch, pad, updates, rate)
     model.generation_config.bad_words_ids = [[pad]]
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
@@ -107,7 +109,7 @@ def _make_multilingual(folder: Path, tokenizer, codes: tuple[str, str, str], siz
             decoder_start_token_id=2,
             encoder_layerdrop=0.0,
             decoder_layerdrop=0.0,
-            **_size(),
+            **model_size(),
         )
     )
     tokenizer.src_lang, tokenizer.tgt_lang = english, french
@@ -119,17 +121,17 @@ def _make_multilingual(folder: Path, tokenizer, codes: tuple[str, str, str], siz
     tokenizer.save_pretrained(folder)
 
 
-def _size():
-    side = {"layers": 1, "attention_heads": 4, "ffn_dim": 128}
+def model_size(layers: int = 1, d_model: int = 64, ffn_dim: int = 128):
+    side = {"layers": layers, "attention_heads": 4, "ffn_dim": ffn_dim}
     sides = {f"{which}_{name}": value for which in ("encoder", "decoder") for name, value in side.items()}
-    return {"d_model": 64, "max_position_embeddings": 128, "dropout": 0.0, **sides}
+    return {"d_model": d_model, "max_position_embeddings": 128, "dropout": 0.0, **sides}
 
 
-def _learn(model, batch, pad: int) -> None:
+def _learn(model, batch, pad: int, updates: int = _UPDATES, rate: float = 5e-3) -> None:
     torch.set_num_threads(1)  # with more, models this small wait for threads most of the time
-    optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
+    optimizer = torch.optim.Adam(model.parameters(), lr=rate)
     batch["labels"][batch["labels"] == pad] = -100
-    for _ in range(_UPDATES):
+    for _ in range(updates):
         model(**batch).loss.backward()
         optimizer.step()
         optimizer.zero_grad()

@@ -1,0 +1,65 @@
+"""Whether a change made anything slower: the ratios of the last `make bench` against those that were committed.
+
+    python -m benchmarks.check [RESULTS] [--against FILE|REV] [--loss 0.15]
+
+Exits with 1 if a ratio fell by more than the loss; a row that is new or gone is only named. Noise moves ratios too: run
+the benchmark that it names again (`python -m benchmarks.suite --only …`) before you believe it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+RESULTS = Path(__file__).parent / "results.json"
+
+
+def ratios(results: Mapping[str, Any]) -> dict[str, float]:
+    """By what was compared with what. The opponent may be told with figures of the run, so the name comes first."""
+    return {f"{row['name']} / {row['opponent']}": row["ratio"] for row in results["rows"]}
+
+
+def losses(before: Mapping[str, float], now: Mapping[str, float], most: float) -> dict[str, tuple[float, float]]:
+    """The rows whose ratio fell by more than that share: before and now."""
+    return {name: (before[name], now[name]) for name in before if name in now and now[name] < (1 - most) * before[name]}
+
+
+def committed(against: str, path: Path) -> dict[str, Any]:
+    """The results in a file, or as they were in a revision of the repository."""
+    if Path(against).is_file():
+        return dict(json.loads(Path(against).read_text()))
+    shown = subprocess.run(
+        ["git", "show", f"{against}:./{path.name}"], cwd=path.parent, capture_output=True, text=True, check=False
+    )
+    if shown.returncode:
+        raise SystemExit(f"{against}: neither a file nor a revision that has {path.name}: {shown.stderr.strip()}")
+    return dict(json.loads(shown.stdout))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("results", nargs="?", type=Path, default=RESULTS)
+    parser.add_argument("--against", default="HEAD", help="a file of results, or a revision")
+    parser.add_argument("--loss", type=float, default=0.15, help="share of a ratio that may be lost")
+    arguments = parser.parse_args()
+    if not arguments.results.is_file():
+        raise SystemExit(f"{arguments.results}: no such file; `make bench` writes it")
+    before = ratios(committed(arguments.against, arguments.results))
+    now = ratios(json.loads(arguments.results.read_text()))
+    for name in sorted(before.keys() ^ now.keys()):
+        print(f"{'new' if name in now else 'gone'}: {name}")
+    slower = losses(before, now, arguments.loss)
+    for name, (then, today) in slower.items():
+        print(f"slower: {name}: {then:.2f} → {today:.2f} ({today / then - 1:+.0%})")
+    if not slower:
+        print(f"no ratio fell by more than {arguments.loss:.0%}")
+    sys.exit(bool(slower))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,43 @@
+"""What a benchmark says: how fast we are, and how many times as fast as a stated opponent in the same run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Row:
+    """One comparison. Machines differ and are noisy: the ratio is what counts."""
+
+    name: str
+    opponent: str
+    ratio: float
+    """Our speed in the opponent's: more is better."""
+    bar: float | None
+    """The least that we want; None: only to know."""
+    ours: str
+    """Our speed, for people."""
+    note: str = ""
+
+    @property
+    def met(self) -> bool | None:
+        """Whether the bar is reached."""
+        return None if self.bar is None else self.ratio >= self.bar
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """How long it takes by the clock."""
+    started = time.perf_counter()
+    work()
+    return time.perf_counter() - started
+
+
+def fastest(rounds: int, contestants: dict[str, Callable[[], object]]) -> dict[str, float]:
+    """Seconds of the best round of each. They take turns, so that all meet the same load of the machine."""
+    best = dict.fromkeys(contestants, float("inf"))
+    for _ in range(rounds):
+        for name, work in contestants.items():
+            best[name] = min(best[name], seconds(work))
+    return best
