@@ -98,7 +98,7 @@ def submit(
     overrides: Overrides = None,
     env: Annotated[
         list[str] | None,
-        typer.Option("--env", help="Hand on this variable with the value that it has here.", metavar="NAME"),
+        typer.Option("--env", help="Hand on this variable as it is here; no secrets: Ray logs it.", metavar="NAME"),
     ] = None,
     no_wait: Annotated[bool, typer.Option("--no-wait", help="Do not follow the job to its end.")] = False,
 ) -> None:
@@ -202,9 +202,14 @@ def verify(
     checks = list(verify_store(store))
     if not checks:
         raise CorpusgenError(f"{root}: no pass has been started")
+    removed = repair_store(store, checks) if repair else 0
     if as_json:
         report = {
-            c.name: {**as_dict(c.totals), "ok": c.ok, "missing": c.missing, "problems": c.problems} for c in checks
+            c.name: {
+                **as_dict(c.totals),
+                **{"ok": c.ok, "missing": c.missing, "problems": c.problems, "removed": len(c.damaged) * repair},
+            }
+            for c in checks
         }
         _print(json.dumps(report))
     else:
@@ -215,8 +220,8 @@ def verify(
             if check.missing:
                 _print(f"    PROBLEM {check.missing:,} units are not committed; build again to do them")
         _print("ok" if all(check.ok for check in checks) else "NOT ok")
-    if repair and (count := repair_store(store, checks)):
-        _print(f"removed the commits of {count:,} damaged units; build again to do them")
+        if removed:
+            _print(f"removed the commits of {removed:,} damaged units; build again to do them")
     if not all(check.ok for check in checks):
         raise typer.Exit(1)
 

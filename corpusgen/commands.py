@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
+import json
 import logging
 import sys
-from typing import Annotated
+from typing import Annotated, Any, TextIO
 
 import typer
 
@@ -26,6 +28,8 @@ def new_app(purpose: str) -> typer.Typer:
 def run(app: typer.Typer, name: str) -> None:
     """Run a command; errors that the user can put right are one message and an exit code."""
     logging.basicConfig(format="%(message)s", level=logging.WARNING)
+    if isinstance(sys.stdout, io.TextIOWrapper):  # an arrow that a terminal cannot show is no reason to stop
+        sys.stdout.reconfigure(errors="replace")
     try:
         app()
     except CorpusgenError as error:
@@ -33,3 +37,9 @@ def run(app: typer.Typer, name: str) -> None:
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         sys.exit(130)
+
+
+def as_json(value: Any, stream: TextIO | None = None) -> str:
+    """A line of JSON for a stream, by default standard output: what it has no letters for is escaped, not lost."""
+    encoding = (stream or sys.stdout).encoding or ""
+    return json.dumps(value, ensure_ascii=encoding.lower() not in ("utf-8", "utf8"))

@@ -15,11 +15,12 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import Any, Literal, TextIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from corpusgen.commands import as_json
 from corpusgen.errors import CorpusgenError
 from corpusgen.inspect.rows import open_store, plain_rows
 from corpusgen.store import Store, TripleStore
@@ -78,7 +79,7 @@ def export(root: str, output: str, kind: Format, overwrite: bool = False) -> int
     triples = TripleStore(open_store(root))
     if output == STANDARD_OUTPUT:
         if kind != "jsonl":
-            raise CorpusgenError(f"-o {output}: standard output takes jsonl only; give a folder for {kind}")
+            raise CorpusgenError(f"--format {kind} is a folder of files, not for standard output: give one with -o")
         return _write_lines(triples, sys.stdout)
     if "://" in output:
         raise CorpusgenError(f"-o {output}: only local paths are written to; give -o - to pipe JSON lines elsewhere")
@@ -91,11 +92,11 @@ def export(root: str, output: str, kind: Format, overwrite: bool = False) -> int
         )
 
 
-def _write_lines(triples: TripleStore, file: IO[str]) -> int:
+def _write_lines(triples: TripleStore, file: TextIO) -> int:
     rows = 0
     for batch in triples.batches():
         for row in plain_rows(batch):
-            file.write(json.dumps(row, ensure_ascii=False) + "\n")
+            file.write(as_json(row, file) + "\n")
         rows += batch.num_rows
     return rows
 
@@ -180,7 +181,7 @@ def _size(rows: int) -> str:
 
 
 @contextmanager
-def _new_file(path: Path, overwrite: bool) -> Iterator[IO[str]]:
+def _new_file(path: Path, overwrite: bool) -> Iterator[TextIO]:
     if path.is_dir():
         raise CorpusgenError(f"{path} is a folder; give a file for jsonl")
     _check_free(path, overwrite)
@@ -201,10 +202,17 @@ def _new_folder(path: Path, overwrite: bool) -> Iterator[Path]:
     with _explained(path), _temporary(path, shutil.rmtree) as temporary:
         temporary.mkdir()
         yield temporary
-        with _temporary(path, shutil.rmtree) as before:
+        before = _beside(path)
+        try:
             if path.exists():
                 os.rename(path, before)  # a folder cannot be replaced in one step; this one is still there if we die
             os.rename(temporary, path)
+        except BaseException:
+            with suppress(OSError):  # where it cannot be put back, it stays beside
+                os.rename(before, path)
+            raise
+        if before.exists():
+            shutil.rmtree(before)
 
 
 def _is_ours(found: Path, folder: Path) -> bool:
@@ -217,10 +225,14 @@ def _check_free(path: Path, overwrite: bool) -> None:
         raise CorpusgenError(f"{path} exists; give --overwrite to replace it")
 
 
+def _beside(path: Path) -> Path:
+    return path.parent / f".tmp-{path.name}-{secrets.token_hex(6)}"
+
+
 @contextmanager
 def _temporary(path: Path, remove: Callable[[Path], None]) -> Iterator[Path]:
     """A name beside a path; whatever is there at the end is removed."""
-    temporary = path.parent / f".tmp-{path.name}-{secrets.token_hex(6)}"
+    temporary = _beside(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         yield temporary

@@ -36,8 +36,7 @@ GROUP_ROWS = 100_000  # sentences a unit when they are read again: a few seconds
 
 def harvest(config: BuildConfig, store: Store) -> Pass:
     """Source files → sentences, and the number of their words."""
-    cut = {"mediawiki": readers.mediawiki_slices, "parquet": readers.parquet_slices}
-    slices = cut.get(config.source.kind, readers.range_slices)(config.source.paths, config.source.unit_bytes)
+    slices = readers.slices_of(config.source.kind, config.source.paths, config.source.unit_bytes)
     tables = {"sentences": SENTENCES, "counts": COUNTS}
     return Pass("harvest", _harvest_stages(config), slices, tables, derived={"counts": count_words})
 

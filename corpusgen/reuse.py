@@ -14,9 +14,9 @@ from typing import Any
 
 from corpusgen.engine import Pass
 from corpusgen.errors import CorpusgenError
-from corpusgen.store import PassStore, Store
-from corpusgen.store.status import PassStatus
+from corpusgen.store import CommittedTable, PassStore, Store
 from corpusgen.store.store import differences
+from corpusgen.translate.remembered import OldTranslations
 from corpusgen.translate.stage import RoundTrip
 from corpusgen.triples import PARAPHRASES_TABLE
 
@@ -61,7 +61,8 @@ class Reuse:
         if why_not := self.why_no_translations():
             self._say(f"{pass_.name}: the translations of {self._old.url} are not used: {why_not}")
             return pass_
-        self._say(f"{pass_.name}: {self._translated():,} targets of {self._old.url} are not translated again")
+        known, all_ = self._translated(store)
+        self._say(f"{pass_.name}: {known:,} of {all_:,} targets are not translated again: {self._old.url} has them")
         stages = [replace(stage, old=self._old) if isinstance(stage, RoundTrip) else stage for stage in pass_.stages]
         return replace(pass_, stages=stages)
 
@@ -78,9 +79,11 @@ class Reuse:
                 pass
         return len(units)
 
-    def _translated(self) -> int:
-        rows = PassStatus(self._old.pass_store("generate")).refresh().rows
-        return rows["triples"] + rows["rejects"]
+    def _translated(self, store: PassStore) -> tuple[int, int]:
+        """How many of the targets that are to be translated the old store has translated, and how many there are."""
+        targets = CommittedTable(Store(store.files), "sample", "targets")
+        old = OldTranslations(self._old)
+        return sum(old.count(batch["text"].to_pylist()) for batch in targets.batches(["text"])), targets.num_rows
 
     def why_no_sentences(self, harvest: Pass) -> str | None:
         """What stands in the way of taking over any unit of the first pass."""

@@ -1,6 +1,8 @@
 """Triples in other formats: all of them, whole or not there, and nothing overwritten unasked."""
 
+import errno
 import json
+import os
 
 import pyarrow.parquet as pq
 import pytest
@@ -125,6 +127,48 @@ def test_what_is_interrupted_leaves_the_old_one_and_no_debris(local, tmp_path, m
         export(local, str(path), kind, overwrite=True)
     assert {file: file.read_bytes() for file in [path, *path.rglob("*")] if file.is_file()} == before
     assert everything_in(tmp_path) == ["out", "store"]
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "tsv", "hf"])
+def test_a_store_on_s3_is_exported_as_one_on_a_disk(local, s3_root, tmp_path, kind):
+    small_store(s3_root)
+    files = []
+    for number, root in enumerate((local, s3_root)):
+        path = tmp_path / str(number) / "out"
+        assert export(root, str(path), kind) == 4
+        files.append({file.relative_to(path): file.read_bytes() for file in [path, *path.rglob("*")] if file.is_file()})
+    assert files[0] == files[1]
+
+
+@pytest.mark.parametrize("put_back", [True, False])
+def test_a_failure_between_the_old_and_the_new_folder_keeps_the_old(local, tmp_path, monkeypatch, put_back):
+    path = tmp_path / "out"
+    export(local, str(path), "tsv")
+    before = {file.name: file.read_bytes() for file in path.iterdir()}
+    rename = os.rename
+    renamed = []
+
+    def only_the_first(source, target):
+        renamed.append(target)
+        if len(renamed) == 2 or (len(renamed) > 2 and not put_back):
+            raise OSError(errno.EIO, "Input/output error")
+        rename(source, target)
+
+    monkeypatch.setattr(os, "rename", only_the_first)
+    with pytest.raises(CorpusgenError, match="Input/output error"):
+        export(local, str(path), "tsv", overwrite=True)
+    kept = path if put_back else renamed[0]
+    assert {file.name: file.read_bytes() for file in kept.iterdir()} == before
+    assert everything_in(tmp_path) == sorted([kept.name, "store"])
+
+
+def test_json_lines_go_to_standard_output_unless_told_otherwise(local, command):
+    assert command("export", local) == command("export", local, "-o", "-")
+    assert len(command("export", local, "--format", "jsonl").out.splitlines()) == 4
+    for kind in ("tsv", "hf"):
+        ended = command("export", local, "--format", kind)
+        assert (ended.code, ended.out) == (1, "")
+        assert f"--format {kind} is a folder of files, not for standard output: give one with -o" in ended.err
 
 
 def test_the_command(local, tmp_path, command):

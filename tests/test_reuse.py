@@ -159,7 +159,7 @@ def test_other_negatives_and_another_model_ask_no_translator(folder, old, change
     assert_as_from_scratch(made, expected)
     assert rows_of(made.store, "triples") != rows_of(old, "triples")
     assert "harvest: 4 of 4 units are those of" in made.said[0]
-    assert "generate: 60 targets of" in made.said[-1]
+    assert f"generate: 60 of 60 targets are not translated again: {old.url} has them" in made.said[-1]
 
 
 def test_the_old_store_may_be_on_s3(folder, old, changed, expected, s3_root, tmp_path):
@@ -241,13 +241,39 @@ def test_a_killed_build_goes_on_and_another_sample_uses_the_sentences_it_shares(
     made = make(folder, tmp_path / "larger", old.url, **other)
     ids = {row["id"] for table in ("triples", "rejects") for row in rows_of(made.store, table)}
     assert made.asked["en"] == len(ids - before) < len(ids)
+    assert f"generate: {len(ids & before)} of {len(ids)} targets are not translated again" in made.said[-1]
     assert_as_from_scratch(made, make(folder, tmp_path / "larger from scratch", **other).store)
+
+
+class Suspicious:
+    """Takes what has a harbour in it for Dutch, probably; in capitals, as on the way there, it sees none."""
+
+    def identify(self, texts):
+        return [("nl", 0.8) if "harbour" in text else ("", 0.0) for text in texts]
 
 
 def test_another_threshold_of_faults_is_applied_to_the_old_translations(folder, old, tmp_path):
     """What is wrong with a translation is judged anew: the settings of that are not the translator's."""
-    made = make(folder, tmp_path / "new", old.url, translation={**TRANSLATION, "threshold": 0.9})
-    assert not made.asked
+    judged = {**TRANSLATION, "identify": True}
+    with patch("corpusgen.translate.stage.open_identifier", lambda *_: Suspicious()):
+        strict = make(folder, tmp_path / "strict", old.url, translation={**judged, "threshold": 0.7})
+        scratch = make(folder, tmp_path / "scratch", translation={**judged, "threshold": 0.7})
+        lax = make(folder, tmp_path / "lax", strict.store.url, translation={**judged, "threshold": 0.9})
+    assert not strict.asked
+    assert not lax.asked
+
+    def judgements(store):
+        rows = [row for table in ("triples", "rejects") for row in rows_of(store, table)]
+        return {row["id"]: row.get("reason") for row in rows}
+
+    foreign = "translation in another language on the way back"
+    before, anew = judgements(old), judgements(strict.store)
+    changed = {id_ for id_ in before if anew[id_] != before[id_]}
+    texts = {row["id"]: row["text"] for table in ("triples", "rejects") for row in rows_of(old, table)}
+    assert changed
+    assert all(anew[id_] == foreign and "harbour" in texts[id_] for id_ in changed)
+    assert judgements(lax.store) == before
+    assert_as_from_scratch(strict, scratch.store)
 
 
 def test_with_nothing_changed_the_triples_themselves_are_taken_over(folder, old, tmp_path):
@@ -300,7 +326,7 @@ def test_a_model_that_is_another_now_is_no_obstacle_to_what_it_did_not_make(fold
     before.ensure_corpus({**corpus, "models": {**corpus["models"], "vectors": {"id": "others", "sha256": "ff"}}})
     made = make(folder, tmp_path / "new", before.url)
     assert not made.asked
-    assert "generate: 60 targets" in made.said[-1]
+    assert "generate: 60 of 60 targets" in made.said[-1]
     assert committed(made.store) == committed(old)
 
 

@@ -13,10 +13,11 @@ from corpusgen.doctor.lines import Line, Status
 from corpusgen.errors import StageError
 from corpusgen.models import models_of
 from corpusgen.text.language import bundled_model
+from corpusgen.translate.fairseq_compat import INSTALL
 from corpusgen.translate.settings import TranslatorSettings
 
 PACKAGE = "wicdistil"
-_FAIRSEQ = "make setup EXTRAS=fairseq"
+_FAIRSEQ = f"{INSTALL}, or make setup EXTRAS=fairseq"
 
 
 def version_of(name: str) -> str | None:

@@ -11,6 +11,7 @@ from corpusgen.config import BuildConfig
 from corpusgen.doctor.lines import Line, amount
 from corpusgen.passes import passes_of
 from corpusgen.sources.locate import SourceFile, find_files, open_binary
+from corpusgen.sources.readers import slices_of
 from corpusgen.store import Store
 from corpusgen.store.check import try_out
 from corpusgen.store.files import open_files
@@ -33,13 +34,22 @@ def sources(config: BuildConfig) -> Iterator[Line]:
     """The files that are to be read; ConfigError if there are none."""
     files = find_files(config.source.paths)
     finding = f"{len(files):,} files, {amount(sum(file.size for file in files))}"
-    unreadable = [file.path for file in files if "://" not in file.path and not os.access(file.path, os.R_OK)]
+    unreadable = [problem for file in files if "://" not in file.path and (problem := _why_not_opened(file.path))]
     if unreadable:
-        yield Line("red", "source.paths", f"no right to read {_some(unreadable)}", "change their owner or mode")
+        yield Line("red", "source.paths", f"cannot be read: {_some(unreadable)}", "change their owner or mode")
     elif not any(file.size for file in files):
         yield Line("red", "source.paths", f"{finding}: there is nothing in them", "give other files")
     else:
         yield Line("green", "source.paths", finding)
+
+
+def _why_not_opened(path: str) -> str | None:
+    """By trying: what the mode says need not be what this process may do."""
+    try:
+        with open(path, "rb"):
+            return None
+    except OSError as error:
+        return f"{path} ({error.strerror})"
 
 
 def _some(names: Sequence[str], most: int = 3) -> str:
@@ -48,7 +58,7 @@ def _some(names: Sequence[str], most: int = 3) -> str:
 
 
 def first_bytes(config: BuildConfig) -> Iterator[Line]:
-    """Read a little: being listed is not being readable, on an object store."""
+    """Read a little, since being listed is not being readable on an object store; ConfigError if it tells no units."""
     file = next((file for file in find_files(config.source.paths) if file.size), None)
     if file is None:
         return
@@ -56,7 +66,9 @@ def first_bytes(config: BuildConfig) -> Iterator[Line]:
         with open_binary(file.path) as stream:
             stream.read(1 << 16)
     except OSError as error:
-        yield Line("red", "source.paths", f"{file.path} cannot be read: {error}", "change its owner or mode")
+        yield Line("red", "source.paths", f"cannot be read: {file.path} ({error})", "change its owner or mode")
+        return
+    slices_of(config.source.kind, config.source.paths, config.source.unit_bytes)
 
 
 def store_place(config: BuildConfig) -> Iterator[Line]:

@@ -107,7 +107,7 @@ def as_estimate(
         hours={kind: total(hours).interval() for kind, hours in by_kind.items() if hours},
         prices=dict(prices),
         cost=cost_of(stages, prices).interval() if prices else None,
-        schedule=schedule(stages, workers) if workers else None,
+        schedule=schedule(stages, workers, prices) if workers else None,
         notes=list(_notes(config, measured, projection, on_gpu)),
     )
 

@@ -25,6 +25,7 @@ from corpusgen.estimate.source import SourceSample, sample_source
 from corpusgen.passes import PASSES, check_workers, passes_of
 from corpusgen.schemas import SENTENCES, TARGETS
 from corpusgen.store import CommittedTable, PassStore, Plan, StageCount, Store, Unit
+from corpusgen.store.status import PassStatus
 from corpusgen.targets.vocabulary import COUNTS, VOCABULARY, count_words
 
 WARM_UP = 20  # targets of the first unit, whose seconds do not count: what is loaded late is loaded then
@@ -155,15 +156,21 @@ class _Run:
         self._say(f"reading {source.share:.1%} of {source.bytes / 1e6:,.1f} MB in {len(source.pieces)} pieces")
         self.one(replace(whole, slices=[[piece.record] for piece in source.pieces]), store)
         if not self.done["harvest"].rows["sentences"].num_rows:
-            rejected = {reason for count in self._counts("harvest") for reason in count.rejected}
             raise CorpusgenError(
-                f"no sentence is left of {len(source.pieces)} pieces of the source; they were rejected for: "
-                f"{', '.join(sorted(rejected)) or 'nothing: no text was found'}"
+                f"no sentence is left of {len(source.pieces)} pieces of the source: "
+                f"{self._why_nothing(store) or 'there is no text in them'}"
             )
         return source
 
-    def _counts(self, name: str) -> list[StageCount]:
-        return [self.done[name].count(stage) for stage in range(len(self.done[name].stages))]
+    def _why_nothing(self, store: Store) -> str:
+        """For which reasons rows were rejected, and what some of the records are in quarantine for."""
+        status = PassStatus(store.pass_store("harvest"))
+        totals = status.refresh()
+        reasons = sorted({reason for stage in totals.stages.values() for reason in stage.rejected})
+        rejected = f"rejected for: {', '.join(reasons)}" if reasons else ""
+        errors = dict.fromkeys(f"{failure['stage']}: {failure['error']}" for failure in status.failures())
+        failed = f"{totals.quarantined:,} records failed: {'; '.join(errors)}" if errors else ""
+        return "; ".join(filter(None, (rejected, failed)))
 
     def regroup(self, source: SourceSample, store: Store) -> tuple[int, int]:
         """Commit the sentences in parts as large as a build's, for what reads parts; how many, with how many counts."""

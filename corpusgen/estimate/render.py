@@ -8,7 +8,7 @@ from corpusgen.estimate.estimate import Estimate, StageEstimate
 from corpusgen.estimate.uncertain import Interval
 from corpusgen.estimate.workers import Schedule
 
-_HEADS = (("", 14), ("rows in", 13), ("rows out", 39), ("kept", 24), ("s/1,000 rows", 28), ("time of one worker", 30))
+_HEADS = (("", 14), ("rows in", 37), ("rows out", 39), ("kept", 24), ("s/1,000 rows", 28), ("time of one worker", 30))
 
 
 def lines(found: Estimate) -> Iterator[str]:
@@ -51,7 +51,7 @@ def _stage(stage: StageEstimate) -> str:
         kept = f"{value:.1%} ({low:.1%}–{high:.1%})"
     worker = f"{stage.devices:g} {stage.worker}" + ("" if stage.worker == stage.measured_on else ", measured on a CPU")
     return (
-        f"  {stage.stage:12}{stage.rows_in.value:>13,.0f}  {_number(stage.rows_out):>37}  {kept:>22}  "
+        f"  {stage.stage:12}{_number(stage.rows_in):>37}  {_number(stage.rows_out):>37}  {kept:>22}  "
         f"{_decimal(stage.seconds_per_1000_rows):>26}  {_time(stage.hours):>28}  {worker}"
     )
 
@@ -60,7 +60,7 @@ def _cost(found: Estimate) -> Iterator[str]:
     missing = [kind for kind in found.hours if kind not in found.prices]
     if found.cost is not None:
         without = f", without the hours of {' and '.join(missing)}, which have no price" if missing else ""
-        yield f"{'cost':24}{_decimal(found.cost)}{without}"
+        yield f"{'cost of the work':24}{_decimal(found.cost)}{without}"
     else:
         yield f"{'cost':24}give --price {','.join(f'{kind}=…/h' for kind in missing)}"
 
@@ -71,6 +71,8 @@ def _schedule(found: Schedule) -> Iterator[str]:
     for of_pass in found.passes:
         busy = ", ".join(f"{name} {share:.0%}" for name, share in of_pass.busy.items())
         yield f"  {of_pass.name:12}{_time(of_pass.hours):>28}; {of_pass.bottleneck} holds it up (busy: {busy})"
+    if found.cost is not None:
+        yield f"  these workers, loading or idle too, cost {_decimal(found.cost)}"
     for split in found.splits:
         best = ", ".join(f"{name}={number}" for name, number in split.workers.items())
         yield (
@@ -80,6 +82,8 @@ def _schedule(found: Schedule) -> Iterator[str]:
 
 
 def _number(of: Interval) -> str:
+    if of.low == of.high:
+        return f"{of.value:,.0f}"
     return f"{of.value:,.0f} ({of.low:,.0f}–{of.high:,.0f})"
 
 

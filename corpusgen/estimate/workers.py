@@ -64,7 +64,7 @@ def cost_of(stages: Sequence[ProjectedStage], prices: Mapping[str, float]) -> Un
 
 
 class PassTime(NamedTuple):
-    """A pass with given workers: stages work at the same time, and the slowest sets the pace."""
+    """A pass with given workers, loading included: stages work at the same time, and the slowest sets the pace."""
 
     name: str
     hours: Interval
@@ -91,10 +91,14 @@ class Schedule(NamedTuple):
     passes: Sequence[PassTime]
     hours: Interval
     splits: Sequence[Split]
+    cost: Interval | None
+    """Of the workers from the beginning of their pass to its end, idle or not; None without prices."""
 
 
-def schedule(stages: Sequence[ProjectedStage], workers: Mapping[str, int]) -> Schedule:
-    """How long each pass takes with these workers, and whether they could be spread better."""
+def schedule(
+    stages: Sequence[ProjectedStage], workers: Mapping[str, int], prices: Mapping[str, float] | None = None
+) -> Schedule:
+    """How long each pass takes with these workers, what they cost, and whether they could be spread better."""
     by_pass: dict[str, list[ProjectedStage]] = {}
     for stage in stages:
         by_pass.setdefault(stage.pass_name, []).append(stage)
@@ -106,11 +110,25 @@ def schedule(stages: Sequence[ProjectedStage], workers: Mapping[str, int]) -> Sc
         busy = {stage: seconds / times[slowest] if times[slowest] else 0.0 for stage, seconds in times.items()}
         passes.append(PassTime(name, (walls[name] * (1 / HOUR)).interval(), slowest, busy))
     splits = [split for name, group in by_pass.items() for split in _splits(name, group, workers)]
-    return Schedule(dict(workers), passes, (total([*walls.values()]) * (1 / HOUR)).interval(), splits)
+    hours = (total([*walls.values()]) * (1 / HOUR)).interval()
+    paid = [_paid(stage, walls[stage.pass_name], workers.get(stage.name, 1)) for stage in stages]
+    costs = [
+        held * (prices.get(kind_of(stage), 0.0) / HOUR) for stage, held in zip(stages, paid, strict=True) if prices
+    ]
+    return Schedule(dict(workers), passes, hours, splits, total(costs).interval() if prices else None)
 
 
 def _wall(stages: Sequence[ProjectedStage], workers: Mapping[str, int]) -> Uncertain:
-    return largest([stage.seconds * (1 / workers.get(stage.name, 1)) for stage in stages])
+    """All load at the same time, then the slowest sets the pace."""
+    loading = Uncertain.exactly(max(stage.loading for stage in stages))
+    return loading + largest([stage.seconds * (1 / workers.get(stage.name, 1)) for stage in stages])
+
+
+def _paid(stage: ProjectedStage, wall: Uncertain, workers: int) -> Uncertain:
+    """Seconds of devices: what its workers hold as long as the pass takes, but no less than what they work with."""
+    held = wall * (workers * (stage.resources.gpus or stage.resources.cpus))
+    worked = (stage.seconds + Uncertain.exactly(workers * stage.loading)) * devices_of(stage)
+    return largest([held, worked])
 
 
 def _splits(name: str, group: Sequence[ProjectedStage], workers: Mapping[str, int]) -> list[Split]:

@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 import typer
 
 from corpusgen.commands import AsJson, Root
+from corpusgen.commands import as_json as to_json
 
 Id = Annotated[str | None, typer.Argument(help="Id of the sentence of a triple or reject.", metavar="ID")]
 Target = Annotated[str | None, typer.Option(help="Of a sentence with several targets: which one.", metavar="WORD")]
@@ -40,7 +41,7 @@ def sample(
     from corpusgen.inspect.sample import sample_triples, triple_lines
 
     for row in sample_triples(root, number, seed, word):
-        _print(json.dumps(row, ensure_ascii=False) if as_json else "\n".join(triple_lines(row)) + "\n")
+        _print(to_json(row) if as_json else "\n".join(triple_lines(row)) + "\n")
 
 
 def stats(root: Root, as_json: AsJson = False) -> None:
@@ -80,7 +81,7 @@ def explain(
     from corpusgen.inspect.render import lines
 
     found = explain_stored(stored, Workshop(stored.store))
-    _print(json.dumps(dataclasses.asdict(found), ensure_ascii=False) if as_json else "\n".join(lines(found)))
+    _print(to_json(dataclasses.asdict(found)) if as_json else "\n".join(lines(found)))
 
 
 def replay(
@@ -111,7 +112,8 @@ def replay(
     same = sum(one.same for one in found)
     if as_json:
         rows = [{**vars(one), "differences": [d._asdict() for d in one.differences]} for one in found]
-        _print(json.dumps({"replayed": len(found), "same": same, "rows": rows}, ensure_ascii=False))
+        same_code = all(one.same_code for one in found)
+        _print(to_json({"replayed": len(found), "same": same, "same_code": same_code, "rows": rows}))
     else:
         _print("\n".join(replay_lines(found)))
     if same < len(found):
@@ -122,7 +124,7 @@ def export(
     root: Root,
     output: Annotated[
         str, typer.Option("--output", "-o", help="File (jsonl; - for standard output) or folder.", metavar="PATH")
-    ],
+    ] = "-",
     kind: Annotated[
         Literal["jsonl", "tsv", "hf"],
         typer.Option("--format", help="JSON lines; three files as of the published code; for `datasets`."),

@@ -11,6 +11,7 @@ from corpusgen.engine.batch import Batch
 from corpusgen.engine.isolate import run_stage
 from corpusgen.generate import AlignTargets, MakeTriples
 from corpusgen.inspect.judgements import AlignedWord, Choice, alignment_of, choices_of
+from corpusgen.inspect.matrix import Matrix, matrix_of
 from corpusgen.inspect.remake import Workshop
 from corpusgen.inspect.replay import Difference, Remade, compare
 from corpusgen.inspect.rows import Row
@@ -31,9 +32,11 @@ class Explanation:
     models: Mapping[str, Any]
     rules: Mapping[str, Any]
     same_code: bool
+    note: str | None = None
     pivot: str | None = None
     paraphrase: str | None = None
     alignment: Sequence[AlignedWord] | None = None
+    matrix: Matrix | None = None
     positive: Choice | None = None
     negative: Choice | None = None
     now: Remade | None = None
@@ -55,6 +58,7 @@ def explain(stored: Stored, workshop: Workshop) -> Explanation:
         models=workshop.models,
         rules=workshop.config.rules.model_dump(mode="json"),
         same_code=workshop.same_code,
+        note=workshop.note,
     )
     batch = Batch(workshop.targets([stored.row]))
     for stage in workshop.stages:
@@ -68,6 +72,7 @@ def explain(stored: Stored, workshop: Workshop) -> Explanation:
         found.pivot, found.paraphrase = after.get("pivot"), after.get("paraphrase")
         if isinstance(stage, AlignTargets):
             found.alignment = alignment_of(stage, before, after["aligned_start"])
+            found.matrix = matrix_of(stage, before)
         elif isinstance(stage, MakeTriples):
             found.positive, found.negative = choices_of(stage, before)
     found.now = Remade.of(batch)[stored.row["id"]]

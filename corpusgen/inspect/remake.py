@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from corpusgen import embedded
 from corpusgen.config import BuildConfig, SegmenterSettings
+from corpusgen.encoders import choose_device
 from corpusgen.engine.local import set_up
 from corpusgen.engine.passes import first_batch
 from corpusgen.engine.stage import Stage
@@ -28,7 +29,8 @@ from corpusgen.store.records import content_hash
 class Workshop:
     """The stages of a store, ready to make any of its triples again.
 
-    `same_code` is false if the stages are of another version than those that were recorded.
+    `same_code` is false if the stages are of another version than those that were recorded; `note` says what is not
+    as it was then.
     """
 
     def __init__(self, store: Store) -> None:
@@ -42,7 +44,8 @@ class Workshop:
         self.models: Mapping[str, Any] = corpus.get("models", {})
         config = _pinned(config, self.models)
         check_models(config, self.models)
-        self.config = config
+        self.config, self.note = _for_this_machine(config)
+        config = self.config
         self.stages: Sequence[Stage] = generate(config, store).stages[1:]
         set_up(self.stages)
 
@@ -93,6 +96,7 @@ def check_models(config: BuildConfig, recorded: Mapping[str, Any]) -> None:
 
 
 _UNKNOWN = "an unknown version"
+_OF_GPUS = ("float16", "bfloat16")
 
 
 def _version(model: Mapping[str, Any]) -> str:
@@ -120,6 +124,15 @@ def _pinned(config: BuildConfig, models: Mapping[str, Any]) -> BuildConfig:
                 sides[side] = settings.model_copy(update={"revision": revision})
         changes["translation"] = config.translation.model_copy(update=sides)
     return config.model_copy(update=changes)
+
+
+def _for_this_machine(config: BuildConfig) -> tuple[BuildConfig, str | None]:
+    """With numbers that a CPU can compute with, if there is no GPU; and what is said about that."""
+    masked = config.masked
+    if masked is None or masked.dtype not in _OF_GPUS or choose_device(config.generate.device).type != "cpu":
+        return config, None
+    note = f"masked.dtype is {masked.dtype}, and float32 here, since there is no GPU: probabilities may differ a little"
+    return config.model_copy(update={"masked": masked.model_copy(update={"dtype": "float32"})}), note
 
 
 def _fingerprint(stages: Sequence[Stage]) -> str:

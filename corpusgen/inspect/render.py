@@ -8,6 +8,7 @@ from typing import Any
 
 from corpusgen.inspect.explain import Explanation
 from corpusgen.inspect.judgements import CHOSEN, AlignedWord, Candidate, Choice
+from corpusgen.inspect.matrix import Matrix
 from corpusgen.inspect.replay import Difference, Replayed
 from corpusgen.inspect.rows import marked
 
@@ -24,9 +25,9 @@ def lines(found: Explanation) -> Iterator[str]:
         yield f"  pivot     {found.pivot}"
     if found.paraphrase is not None:
         yield f"  and back  {found.paraphrase}"
-    if found.alignment is not None:
+    if found.alignment is not None and found.matrix is not None:
         yield from ("", "alignment: words of the paraphrase, by their cosine to the target")
-        yield from _alignment(found.alignment)
+        yield from _alignment(found.alignment, found.matrix)
     if found.positive is not None:
         yield from _choice("positive", found.positive)
     if found.negative is not None:
@@ -38,8 +39,7 @@ def lines(found: Explanation) -> Iterator[str]:
         yield f"  {name:20} {model.get('id')} {_version(model)}"
     yield f"  {'unit':20} {_unit(found.unit)}"
     yield f"  {'store':20} {found.store}"
-    if not found.same_code:
-        yield "  the stages are of another version than those that made this store"
+    yield from _not_as_then(found.same_code, found.note)
     yield from _differences(found.differences)
 
 
@@ -49,8 +49,17 @@ def replay_lines(found: Sequence[Replayed]) -> Iterator[str]:
         if not one.same:
             yield f"{one.id} {one.target}: differs"
             yield from _differences(one.differences)
+    for same_code, note in dict.fromkeys((one.same_code, one.note) for one in found):
+        yield from _not_as_then(same_code, note)
     same = sum(one.same for one in found)
     yield f"{same:,} of {len(found):,} came out the same ({same / len(found):.1%})"
+
+
+def _not_as_then(same_code: bool, note: str | None) -> Iterator[str]:
+    if not same_code:
+        yield "  the stages are of another version than those that made this store"
+    if note:
+        yield f"  {note}"
 
 
 def _outcome(found: Explanation) -> Iterator[str]:
@@ -71,11 +80,18 @@ def _place(place: Mapping[str, Any]) -> str:
     return ", ".join([*named, str(place["source"])])
 
 
-def _alignment(words: Iterable[AlignedWord]) -> Iterator[str]:
-    for word in sorted(words, key=lambda word: -word.cosine):
+def _alignment(words: Sequence[AlignedWord], matrix: Matrix) -> Iterator[str]:
+    for word, taker in sorted(zip(words, matrix.takers, strict=True), key=lambda pair: -pair[0].cosine):
         score = "" if word.score is None else f" score {word.score:>7.2f}"
-        taken = f", taken by {word.taken_by!r}" if word.taken_by and word.taken_by not in word.verdict else ""
-        yield f"  {_sign(word.verdict)} {word.word:20} {word.cosine:>8.5f}{score}  {word.verdict}{taken}"
+        taken = f", taken by {word.taken_by!r}" if word.taken_by and "taken by" not in word.verdict else ""
+        nearer = "" if taker is None else f" ({taker:.5f})"
+        yield f"  {_sign(word.verdict)} {word.word:20} {word.cosine:>8.5f}{score}  {word.verdict}{taken}{nearer}"
+    if not matrix.columns:
+        return
+    yield "words beside the target, or that took a word, and the word of the paraphrase that each is nearest to"
+    for row in matrix.rows:
+        cosine, nearest = max(zip(row.cosines, matrix.columns, strict=True), key=lambda pair: pair[0])
+        yield f"    {row.word:20} {cosine:>8.5f}  {nearest}"
 
 
 def _choice(kind: str, choice: Choice) -> Iterator[str]:

@@ -48,12 +48,14 @@ class Remade:
 
 @dataclass(frozen=True)
 class Replayed:
-    """A stored row beside what it would be now."""
+    """A stored row beside what it would be now; `same_code` and `note` are the workshop's."""
 
     id: str
     target: str
     outcome: str
     differences: Sequence[Difference] = field(default_factory=list)
+    same_code: bool = True
+    note: str | None = None
 
     @property
     def same(self) -> bool:
@@ -99,4 +101,8 @@ def replay_group(group: Sequence[Stored], workshop: Workshop) -> Iterator[Replay
     remade: Mapping[str, Remade] = Remade.of(batch)
     for stored in group:
         now = remade[stored.row["id"]]
-        yield Replayed(stored.row["id"], stored.row["target"], now.outcome, compare(stored, now))
+        yield Replayed(
+            *(stored.row["id"], stored.row["target"], now.outcome, compare(stored, now)),
+            same_code=workshop.same_code,
+            note=workshop.note,
+        )

@@ -19,7 +19,7 @@ from corpusgen.engine import Result, Stage
 from corpusgen.errors import ConfigError
 from corpusgen.schemas import ARTICLES, PARAGRAPHS, REJECTS
 from corpusgen.sources.locate import SourceFile, find_files, open_binary
-from corpusgen.sources.streams import Problem, byte_ranges, decompressed, read_records
+from corpusgen.sources.streams import BROKEN, Problem, byte_ranges, decompressed, read_records
 from corpusgen.text.wikitext import is_disambiguation, is_redirect, paragraphs
 
 Record = dict[str, Any]
@@ -102,11 +102,12 @@ class JsonLines(_RangeReader):
         if not data.strip():
             return
         fields = json.loads(data.decode())
-        if not isinstance(fields[self.text_field], str):
-            raise ValueError(f"{self.text_field!r} is not a string")
+        text = fields.get(self.text_field)
+        if not isinstance(text, str):
+            raise ValueError(f"{self.text_field!r} (source.text_field) is {'no string' if text else 'missing'}")
         article = {"source": path, "article": _string(fields.get("id", offset)), "title": _string(fields.get("title"))}
         place = {**article, "revision": _string(fields.get("revision", fields.get("revid")))}
-        found.article(place, fields[self.text_field].split("\n"))
+        found.article(place, text.split("\n"))
 
 
 _DOC = re.compile(r'(\w+)="([^"]*)"')
@@ -229,6 +230,9 @@ class ParquetRows(Stage):
 
     def _read(self, parquet: pq.ParquetFile, group: int, path: str, found: _Collected) -> None:
         wanted = [name for name in ("id", "title", "revision", self.text_field) if name in parquet.schema_arrow.names]
+        if self.text_field not in wanted:
+            found.problem(path, group, f"there is no column {self.text_field!r} (source.text_field)")
+            return
         for number, fields in enumerate(parquet.read_row_group(group, columns=wanted).to_pylist()):
             article = _string(fields.get("id", f"{group}:{number}"))
             place = {"source": path, "article": article, "title": _string(fields.get("title"))}
@@ -241,6 +245,12 @@ def _string(value: Any) -> str | None:
 
 
 # ------------------------------------------------------------------------------------------------------- planning
+
+
+def slices_of(kind: str, patterns: Sequence[str], unit_bytes: int) -> Slices:
+    """The inputs of the units that a source is cut into; ConfigError names a file that tells no cuts."""
+    cut = {"mediawiki": mediawiki_slices, "parquet": parquet_slices}
+    return cut.get(kind, range_slices)(patterns, unit_bytes)
 
 
 def range_slices(patterns: Sequence[str], unit_bytes: int) -> Slices:
@@ -257,8 +267,7 @@ def parquet_slices(patterns: Sequence[str], unit_bytes: int) -> Slices:
     """Neighbouring row groups of about `unit_bytes` of text; only the footers are read."""
     slices: Slices = []
     for file in find_files(patterns):
-        with open_binary(file.path) as stream, pq.ParquetFile(stream) as parquet:
-            sizes = [parquet.metadata.row_group(n).total_byte_size for n in range(parquet.num_row_groups)]
+        sizes = _row_group_sizes(file)
         start, size = 0, 0
         for group, bytes_ in enumerate(sizes):
             size += bytes_
@@ -266,6 +275,17 @@ def parquet_slices(patterns: Sequence[str], unit_bytes: int) -> Slices:
                 slices.append([file.record(start=start, stop=group + 1, multistream=False)])
                 start, size = group + 1, 0
     return slices
+
+
+def _row_group_sizes(file: SourceFile) -> list[int]:
+    try:
+        with open_binary(file.path) as stream, pq.ParquetFile(stream) as parquet:
+            return [parquet.metadata.row_group(n).total_byte_size for n in range(parquet.num_row_groups)]
+    except (OSError, pa.ArrowInvalid) as error:
+        raise ConfigError(
+            f"source.paths: {file.path} cannot be read as Parquet: {error}; fetch it again, leave it out, or give "
+            "another source.kind"
+        ) from error
 
 
 def mediawiki_slices(patterns: Sequence[str], unit_bytes: int) -> Slices:
@@ -295,8 +315,7 @@ def _index_of(dump: SourceFile) -> SourceFile | None:
 
 def _stream_groups(dump: SourceFile, index: SourceFile, unit_bytes: int) -> list[tuple[int, int]]:
     """Ranges of whole streams. Before the first page's stream there is only the header."""
-    with open_binary(index.path) as file:
-        offsets = sorted({int(line.split(b":", 1)[0]) for line in decompressed(file, index.path)})
+    offsets = _stream_offsets(dump, index)
     groups: list[tuple[int, int]] = []
     start = offsets[0]
     for offset in [*offsets[1:], dump.size]:
@@ -304,3 +323,17 @@ def _stream_groups(dump: SourceFile, index: SourceFile, unit_bytes: int) -> list
             groups.append((start, offset))
             start = offset
     return groups
+
+
+def _stream_offsets(dump: SourceFile, index: SourceFile) -> list[int]:
+    """Where streams begin, by an index whose lines are offset:id:title."""
+    remedy = "fetch it again, or move it away: without one the dump is read from its beginning to its end"
+    try:
+        with open_binary(index.path) as file:
+            fields = (line.split(b":", 2) for line in decompressed(file, index.path))
+            offsets = sorted({int(offset) for offset, _, _ in fields})
+    except (*BROKEN, ValueError) as error:
+        raise ConfigError(f"source.paths: {index.path} is damaged, or no index: {error}; {remedy}") from error
+    if not offsets or not 0 <= offsets[0] <= offsets[-1] < dump.size:
+        raise ConfigError(f"source.paths: {index.path} is empty, or not the index of {dump.path}; {remedy}")
+    return offsets

@@ -22,7 +22,7 @@ from corpusgen.sources.locate import SourceFile, open_binary
 
 TO_THE_END = 1 << 62
 LONGEST_RECORD = 32 << 20
-_BROKEN = (EOFError, OSError, zlib.error, lzma.LZMAError, pa.ArrowInvalid, UnicodeError)
+BROKEN = (EOFError, OSError, zlib.error, lzma.LZMAError, pa.ArrowInvalid, UnicodeError)
 COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
 # Of a compressed file it is not known how long the text is. Units are planned for this ratio; those beyond the end
 # are empty, and the last one takes whatever is left.
@@ -148,7 +148,7 @@ def _next_line(stream: _Stream) -> tuple[int, bytes] | Problem | None:
         offset, whole = stream.offset, stream.line_start
         try:
             line = stream.file.readline(LONGEST_RECORD)
-        except _BROKEN as error:
+        except BROKEN as error:
             stream.ended = True
             return Problem(offset, f"the file is damaged or cut off from here: {error}")
         stream.ended = not line

@@ -236,6 +236,8 @@ def _explained(error: OSError, folder: str) -> OSError | StoreError:
             )
         case errno.EACCES | errno.EPERM | errno.EROFS:
             return StoreError(f"cannot write to {folder}: {error.strerror}")
+        case errno.ENOENT:
+            return StoreError(f"cannot write to {folder}: no file can be made there; give a folder on a disk")
         case errno.ENOTDIR | errno.EEXIST | errno.EISDIR | errno.ENOTEMPTY:
             return StoreError(f"cannot write to {folder}: a file or folder of that name is in the way")
         case errno.EIO | errno.ESTALE | errno.ETIMEDOUT:

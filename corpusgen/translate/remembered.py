@@ -50,15 +50,23 @@ class OldTranslations:
 
     def of(self, texts: Sequence[str]) -> dict[str, Remembered]:
         """Of those of the texts that the store has translated, what became of them."""
-        if not len(self):
-            return {}
-        keys = _keys(texts)
-        places = np.minimum(np.searchsorted(self._sorted, keys), len(self) - 1)
-        units = np.unique(self._units[places[self._sorted[places] == keys]])
         found: dict[str, Remembered] = {}
-        for unit in units.tolist():
+        for unit in np.unique(self._units[self._places(texts)]).tolist():
             found |= self._of_unit(unit)
         return {text: found[text] for text in texts if text in found}
+
+    def count(self, texts: Sequence[str]) -> int:
+        """How many of the texts the store has had as targets; nothing is read for that."""
+        return len(self._places(texts))
+
+    def _places(self, texts: Sequence[str]) -> npt.NDArray[np.int64]:
+        """Where those of the texts that are known stand among the sorted keys."""
+        if not len(self):
+            return np.zeros(0, np.int64)
+        keys = _keys(texts)
+        places = np.minimum(np.searchsorted(self._sorted, keys), len(self) - 1)
+        known: npt.NDArray[np.int64] = places[self._sorted[places] == keys]
+        return known
 
     def _of_unit(self, unit: int) -> Mapping[str, Remembered]:
         if unit not in self._recent:

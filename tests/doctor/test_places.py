@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from corpusgen.doctor import places
+from corpusgen.doctor.lines import reported
 from corpusgen.engine import LocalExecutor
 from corpusgen.errors import ConfigError, StoreError
 from corpusgen.passes import build, content_of
@@ -13,6 +14,8 @@ from corpusgen.sources.locate import find_files
 from corpusgen.store import check
 from corpusgen.store.check import try_out
 from corpusgen.store.files import LocalFiles, open_files
+from tests.forgetful_s3 import ForgetfulS3
+from tests.privileges import bound_by_permissions, public_folder
 from tests.shared_data import shared_data
 
 
@@ -63,6 +66,45 @@ def test_a_server_that_ignores_conditional_writes_is_found_out_and_nothing_stays
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.fixture
+def look_alike(monkeypatch):
+    """A server on the network that ignores If-None-Match, and the environment to use it."""
+    for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL_S3"):
+        monkeypatch.delenv(name, raising=False)
+    with ForgetfulS3() as server:
+        for name, value in (("ENDPOINT_URL", server.endpoint), ("DEFAULT_REGION", "us-east-1")):
+            monkeypatch.setenv(f"AWS_{name}", value)
+        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+            monkeypatch.setenv(name, "anything")
+        yield server
+
+
+def test_through_the_real_client_too_it_is_red(look_alike, config):
+    (line,) = reported("store", places.store_place(config(store="s3://bucket/corpus")))
+    assert (line.status, line.what) == ("red", "store")
+    assert "does not honour conditional writes" in line.finding
+    assert look_alike.conditional == 2
+    assert look_alike.objects == {}
+    look_alike.honours = True
+    assert next(places.store_place(config(store="s3://bucket/corpus"))).status == "green"
+
+
+def test_and_no_store_is_begun_there_however_often_one_tries(look_alike, config):
+    for _ in range(2):
+        with pytest.raises(StoreError, match="does not honour conditional writes"):
+            build(config(store="s3://bucket/corpus"), LocalExecutor(), until="harvest")
+        assert not any("/harvest/" in key for key in look_alike.objects)
+    look_alike.honours = True
+    build(config(store="s3://bucket/other"), LocalExecutor(), until="harvest")
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="there is no /proc")
+def test_a_place_that_takes_no_files_is_red(config):
+    (line,) = reported("store", places.store_place(config(store="/proc/x")))
+    assert line.status == "red"
+    assert "cannot write to /proc: no file can be made there" in line.finding
+
+
 def test_a_file_in_the_way_is_red(config, tmp_path):
     (tmp_path / "file").write_text("")
     lines = list(places.store_place(config(store=str(tmp_path / "file" / "store"))))
@@ -92,12 +134,16 @@ def test_files_that_are_missing_empty_or_there(config, tmp_path):
         lines(tmp_path / "none.txt")
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_files_that_may_not_be_read_are_red(config, tmp_path):
-    (tmp_path / "closed.txt").write_text("closed")
-    (tmp_path / "closed.txt").chmod(0)
-    (line,) = places.sources(config(source={"kind": "text", "paths": [str(tmp_path / "closed.txt")]}))
+def test_files_that_may_not_be_read_are_red(config):
+    with public_folder() as folder:
+        (folder / "closed.txt").write_text("closed")
+        settings = config(source={"kind": "text", "paths": [str(folder / "closed.txt")]})
+        assert statuses(places.sources(settings)) == [("green", "source.paths")]
+        (folder / "closed.txt").chmod(0)
+        with bound_by_permissions():
+            (line,) = places.sources(settings)
     assert line.status == "red"
+    assert "ermission" in f"{line.finding} {line.remedy}"
 
 
 def test_a_source_on_s3_is_read_a_little(s3_root, config):
@@ -105,6 +151,19 @@ def test_a_source_on_s3_is_read_a_little(s3_root, config):
     settings = config(source={"kind": "text", "paths": [f"{s3_root}/*.txt"]})
     assert statuses(places.sources(settings)) == [("green", "source.paths")]
     assert list(places.first_bytes(settings)) == []
+
+
+def test_a_source_that_cannot_be_cut_into_units_is_red_and_one_message_everywhere(config, tmp_path, command):
+    (tmp_path / "a.parquet").write_bytes(b"no Parquet at all")
+    settings = config(source={"kind": "parquet", "paths": [str(tmp_path / "a.parquet")]})
+    (line,) = reported("source.paths", places.first_bytes(settings))
+    assert line.status == "red"
+    assert "a.parquet cannot be read as Parquet" in line.finding
+    (tmp_path / "my.yaml").write_text(settings.to_yaml())
+    for arguments in (("estimate",), ("build", "--executor", "local")):
+        ended = command(arguments[0], tmp_path / "my.yaml", *arguments[1:])
+        assert (ended.code, ended.out) == (2, "")
+        assert "a.parquet cannot be read as Parquet" in ended.err
 
 
 def test_a_disk_that_is_too_small_is_red_before_a_build_and_yellow_within_one(config, tmp_path):

@@ -13,12 +13,14 @@ from corpusgen.engine import LocalExecutor
 from corpusgen.errors import CorpusgenError
 from corpusgen.estimate import measure as measuring
 from corpusgen.estimate import source
-from corpusgen.estimate.estimate import estimate
+from corpusgen.estimate.estimate import as_estimate, estimate
 from corpusgen.estimate.measure import Clock, measure
 from corpusgen.estimate.project import SPEED, project
 from corpusgen.estimate.render import lines
+from corpusgen.estimate.uncertain import Interval
 from corpusgen.passes import build
 from corpusgen.store import StageCount
+from corpusgen.store.files import open_files
 from corpusgen.store.status import PassStatus
 from tests.generate import support
 
@@ -119,6 +121,37 @@ def test_no_store_is_touched_and_nothing_is_left_behind(folder, tmp_path, monkey
     with pytest.raises(CorpusgenError, match=r"no sentence is left of 1 pieces of the source.*too short"):
         estimate(config.model_copy(update={"filters": config.filters.model_copy(update={"min_words": 40})}), 20)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_why_no_record_can_be_read_is_said(folder, tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"body": "A river."}\n' * 50)
+    source = settings(folder).source.model_copy(update={"kind": "jsonl", "paths": [str(tmp_path / "a.jsonl")]})
+    with pytest.raises(CorpusgenError, match=r"left of 1 pieces of the source: 50 records failed: read: ") as error:
+        estimate(settings(folder).model_copy(update={"source": source}), 20)
+    assert "'text' (source.text_field) is missing" in str(error.value)
+    (tmp_path / "a.jsonl").write_text("\n" * 50)
+    with pytest.raises(CorpusgenError, match="there is no text in them"):
+        estimate(settings(folder).model_copy(update={"source": source}), 20)
+
+
+def test_a_source_on_s3_is_estimated_as_one_on_a_disk(folder, s3_root, small_pieces):
+    open_files(s3_root).write("in/text.txt", (folder / "text.txt").read_bytes())
+    config = settings(folder).model_copy(update={"vectors": None, "masked": None})
+    there = config.source.model_copy(update={"paths": [f"{s3_root}/in/*.txt"]})
+    here, found = (estimate(some, 50) for some in (config, config.model_copy(update={"source": there})))
+    assert (found.source_bytes, found.share_read) == (here.source_bytes, here.share_read)
+    rows = [[stage.rows_out for stage in some.stages if stage.pass_name == "harvest"] for some in (here, found)]
+    assert rows[0] == rows[1]
+
+
+def test_rows_in_have_their_interval_too(measured):
+    config, done = measured
+    found = as_estimate(config, done, project(config, done), {"cpu": 0.04}, {"mask": 2})
+    mask = replace(found.stages[-1], rows_in=Interval(1234, 1200, 1300))
+    text = "\n".join(lines(replace(found, stages=[mask])))
+    assert "1,234 (1,200–1,300)" in text
+    assert "these workers, loading or idle too, cost" in text
+    assert found.schedule.cost.value > found.cost.value
 
 
 def test_the_round_trip_is_estimated_too_with_workers_as_the_settings_ask(folder):

@@ -1,5 +1,6 @@
 """Workers and prices: what holds a pass up, how devices are best spread, and what is wrong with what was typed."""
 
+from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -74,6 +75,23 @@ def test_a_gpu_is_paid_by_its_share_and_a_cpu_at_least_as_one():
     assert cost_of(STAGES, {"gpu": 2}).value == pytest.approx(2 * (12 + 4 * 0.5))
     assert cost_of(STAGES, {"cpu": 0.1}).value == pytest.approx(0.1 * 3.1)
     assert cost_of([stage("p", "s", 2, cpus=4)], {"cpu": 0.1}).value == pytest.approx(0.8)
+
+
+def test_workers_are_paid_from_the_beginning_of_their_pass_to_its_end():
+    workers = {"translate": 8, "mask": 4}
+    found = schedule(STAGES, workers, {"gpu": 2})
+    assert found.cost.value == pytest.approx(2 * 1.5 * (8 + 4 * 0.5))
+    assert found.cost.value > cost_of(STAGES, {"gpu": 2}).value
+    # A stage that holds little of a CPU pays for the whole one while it works.
+    assert schedule(STAGES, workers, {"cpu": 0.1}).cost.value == pytest.approx(0.1 * (3 + 0.1))
+    assert schedule(STAGES, workers).cost is None
+
+
+def test_while_models_load_all_workers_of_the_pass_are_paid():
+    stages = [replace(STAGES[2], loading=1800.0), replace(STAGES[3], loading=3600.0)]
+    found = schedule(stages, {"translate": 8, "mask": 4}, {"gpu": 2})
+    assert found.hours.value == pytest.approx(1 + 1.5)
+    assert found.cost.value == pytest.approx(2 * 2.5 * (8 + 4 * 0.5))
 
 
 def test_what_is_typed_is_understood():

@@ -7,12 +7,12 @@ import pytest
 from corpusgen.errors import CorpusgenError
 from corpusgen.inspect.explain import explain
 from corpusgen.inspect.judgements import CHOSEN
-from corpusgen.inspect.render import lines
+from corpusgen.inspect.render import lines, replay_lines
 from corpusgen.inspect.replay import replay_group
 from corpusgen.inspect.stored import Stored
 from corpusgen.store import Store
 from tests.generate.support import write_masked_lm, write_vectors
-from tests.inspect.support import change, copy, explain_one, rows_of
+from tests.inspect.support import change, copy, explain_one, replay_some, rows_of
 
 
 @pytest.fixture(scope="module")
@@ -163,3 +163,54 @@ def test_a_store_on_s3_is_explained_from_there(made, s3_root):
     row = rows_of(store, "triples")[-1]
     found = explain_one(s3_root, row["id"])
     assert (found.store, found.differences) == (Store.at(s3_root).url, [])
+
+
+def test_a_store_that_is_being_written_is_explained_as_far_as_it_is(made, tmp_path):
+    units = [commit.unit for commit in made.pass_store("generate").commits()]
+    rows = {row["unit"]: row for row in rows_of(made, "triples")}
+    there, missing = rows[units[0]], rows[units[-1]]
+    store = copy(made, tmp_path / "half", lambda path: path == f"generate/commits/{missing['unit']}.json")
+    assert explain_one(store.url, there["id"]).differences == []
+    with pytest.raises(CorpusgenError, match=f"no triple and no reject has the id {missing['id']}"):
+        explain_one(store.url, missing["id"])
+
+
+def with_dtype(made, root, dtype):
+    """The same store as if it had been made with such numbers."""
+    store, corpus = copy(made, root, lambda path: path == "corpus.json"), made.corpus()
+    masked = {**corpus["settings"]["masked"], "dtype": dtype}
+    settings = {**corpus["settings"], "masked": masked}
+    store.files.write("corpus.json", json.dumps({**corpus, "settings": settings}).encode())
+    return store
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_without_a_gpu_a_store_of_one_is_explained_in_float32_and_that_is_said(made, tmp_path, monkeypatch, dtype):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    store = with_dtype(made, tmp_path / "store", dtype)
+    found = explain_one(store.url, rows_of(store, "triples")[0]["id"])
+    assert found.differences == []
+    assert f"masked.dtype is {dtype}, and float32 here" in "\n".join(lines(found))
+    assert "float32 here" in "\n".join(replay_lines(replay_some(store.url, 2)))
+    assert explain_one(made.url, rows_of(store, "triples")[0]["id"]).note is None
+
+
+def test_the_matrix_shows_the_words_beside_the_target_and_how_near_takers_are(explained):
+    seen = 0
+    for stored, found in explained:
+        if found.alignment is None:
+            continue
+        matrix, row = found.matrix, stored.row
+        assert list(matrix.columns) == [word.word for word in found.alignment]
+        of_target = next(line for line in matrix.rows if line.start == row["target_start"])
+        assert list(of_target.cosines) == [word.cosine for word in found.alignment]
+        text = "\n".join(lines(found))
+        for column, (word, taker) in enumerate(zip(found.alignment, matrix.takers, strict=True)):
+            assert (taker is None) == (word.taken_by is None)
+            if taker is not None:
+                seen += 1
+                rows = [line for line in matrix.rows if line.word == word.taken_by]
+                assert taker in [line.cosines[column] for line in rows]
+                assert taker == max(line.cosines[column] for line in matrix.rows)
+                assert f"taken by {word.taken_by!r} ({taker:.5f})" in text
+    assert seen or all(found.alignment is None for _, found in explained)

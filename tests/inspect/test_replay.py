@@ -1,6 +1,7 @@
 """An untouched store comes out the same; a planted change does not."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -60,3 +61,27 @@ def test_the_command_ends_with_1_if_anything_differs(made, tmp_path, command):
 def test_an_unknown_id_is_a_message(made):
     with pytest.raises(CorpusgenError, match="has the id nothing"):
         replay_one(made.url, "nothing")
+
+
+def test_stages_of_another_version_are_told(made, tmp_path, command):
+    store = copy(made, tmp_path / "copy", lambda path: path == "generate/plan.json")
+    plan = made.pass_store("generate").plan()
+    store.pass_store("generate").ensure_plan(replace(plan, fingerprint="of other stages"))
+    told = command("replay", store.url, "--sample", 2)
+    assert told.code == 0, "nothing differs all the same"
+    assert told.out.startswith("  the stages are of another version than those that made this store\n2 of 2 ")
+    found = json.loads(command("replay", store.url, "--sample", 2, "--json").out)
+    assert (found["same"], found["same_code"], [row["same_code"] for row in found["rows"]]) == (2, False, [False] * 2)
+    assert json.loads(command("replay", made.url, "--sample", 1, "--json").out)["same_code"] is True
+
+
+def test_a_store_on_s3_is_replayed_from_there(made, s3_root, command):
+    store = copy(made, s3_root)
+    number = len(rows_of(made, "triples"))
+    found = replay_some(s3_root, number)
+    assert len(found) == number
+    assert all(one.same for one in found)
+    changed = change(store, "triples", lambda row: {"negative_word": "planted"})
+    ended = command("replay", s3_root, changed["id"])
+    assert ended.code == 1
+    assert "negative_word: 'planted' in the store" in ended.out

@@ -118,6 +118,35 @@ def test_a_multistream_dump_that_ends_inside_a_page_says_so(tmp_path):
     assert [entry["error"] for entry in quarantined] == ["the streams that begin here end inside a page"]
 
 
+STREAMS = bz2.compress(b"<mediawiki>\n") + bz2.compress(page(1).encode())
+INDEX = bz2.compress("".join(f"{len(bz2.compress(b'<mediawiki>'))}:{n}:T{n}\n" for n in range(2000)).encode())
+
+
+@pytest.mark.parametrize(
+    ("suffix", "index", "message"),
+    [
+        (".bz2", b"no archive", "damaged, or no index: Invalid data stream"),
+        (".bz2", INDEX[: len(INDEX) // 2], "damaged, or no index: Compressed file ended"),
+        (".bz2", bz2.compress(b"<html>not found</html>\n"), "damaged, or no index: not enough values"),
+        ("", b"12:1:One\n34", "damaged, or no index: not enough values"),
+        ("", b"twelve:1:One\n", "damaged, or no index: invalid literal"),
+        ("", b"", "is empty, or not the index of"),
+        ("", b"0:1:One\n999999:2:Two\n", "is empty, or not the index of"),
+    ],
+)
+def test_an_index_that_is_damaged_is_named_with_a_remedy(tmp_path, suffix, index, message):
+    dump_path = tmp_path / "wiki-pages-articles-multistream.xml.bz2"
+    dump_path.write_bytes(STREAMS)
+    index_path = tmp_path / f"wiki-pages-articles-multistream-index.txt{suffix}"
+    index_path.write_bytes(index)
+    # The index lies beside the dump under the dump's own compression.
+    if not suffix:
+        dump_path = dump_path.rename(tmp_path / "wiki-pages-articles-multistream.xml")
+    with pytest.raises(ConfigError, match=r"multistream-index.*fetch it again, or move it away") as error:
+        mediawiki_slices([str(dump_path)], 1)
+    assert message in str(error.value)
+
+
 def test_malformed_pages_are_quarantined_with_their_place_and_the_others_kept(tmp_path):
     path = tmp_path / "dump.xml"
     bad_xml = page(2, "a <b> c")
@@ -199,6 +228,22 @@ def test_parquet_is_read_by_row_groups(tmp_path):
         ("1", "A", "Two."),
         ("3", "C", "Three."),
     ]
+
+
+@pytest.mark.parametrize("kept", [0, 3, 40, -1])
+def test_a_file_that_is_no_parquet_is_named_with_a_remedy(tmp_path, kept):
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"text": ["One."]}), path)
+    path.write_bytes(path.read_bytes()[:kept])
+    with pytest.raises(ConfigError, match=r"a\.parquet cannot be read as Parquet: .*another source\.kind"):
+        parquet_slices([str(path)], 1)
+
+
+def test_a_column_of_text_that_is_not_there_is_named(tmp_path):
+    pq.write_table(pa.table({"body": ["One.", "Two."]}), tmp_path / "a.parquet")
+    rows, _, quarantined = run(ParquetRows("text"), parquet_slices([str(tmp_path / "a.parquet")], 1))
+    assert rows == []
+    assert [entry["error"] for entry in quarantined] == ["there is no column 'text' (source.text_field)"]
 
 
 def test_an_empty_file_has_no_units_and_a_missing_one_is_an_error(tmp_path):

@@ -23,6 +23,7 @@ import pytest
 
 from corpusgen.errors import CorpusgenError, StoreError, StoreUnavailableError
 from corpusgen.store.files import Files, LocalFiles, open_files
+from tests.privileges import bound_by_permissions, public_folder
 from tests.s3_server import S3Server, free_ports
 
 RACERS = 16
@@ -341,13 +342,14 @@ def test_a_read_only_disk_is_explained(tmp_path: Path):
     assert done.stdout.count("cannot write to") == done.stdout.count("Read-only file system") == 2
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="permissions do not bind root")
-def test_a_folder_without_permission_is_explained(local: LocalFiles, tmp_path: Path):
-    local.write("folder/file", b"x")
-    (tmp_path / "store/folder").chmod(0o500)
+def test_a_folder_without_permission_is_explained():
+    with public_folder() as root:
+        local = LocalFiles(str(root))
+        local.write("folder/file", b"x")
+        (root / "folder").chmod(0o500)
 
-    with pytest.raises(StoreError, match=r"cannot write to .*folder: Permission denied"):
-        local.write("folder/other", b"x")
+        with bound_by_permissions(), pytest.raises(StoreError, match=r"cannot write to .*folder: Permission denied"):
+            local.write("folder/other", b"x")
 
 
 @pytest.mark.parametrize("in_the_way", ["store", "store/folder", "store/folder/sub"])
