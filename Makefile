@@ -1,11 +1,13 @@
-# make setup | quickstart | test | lint | bench: on a fresh machine with Python 3.11 each of them sets up .venv itself.
+# make setup | quickstart | test | lint | bench: on a fresh machine with Python 3.11 or newer each of them sets up .venv itself.
 #
 #   make setup EXTRAS=fairseq        also install fairseq, without its own conflicting requirements
 #   make setup TORCH_INDEX=<url>     take torch from another package index, for example PyTorch's CPU builds
 #   make test ARGS="-k store -x"     pass arguments to pytest
 #   make test PARALLEL=              one test at a time
 
-PYTHON ?= python3.11
+# The first that is new enough.
+PYTHON ?= $(firstword $(shell for name in python3.11 python3.12 python3.13 python3; do \
+	$$name -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$name; done) python3)
 EXTRAS ?=
 TORCH_INDEX ?=
 ARGS ?=
@@ -23,9 +25,9 @@ setup: $(ready)
 
 # torch comes first and alone: with the pinned version in place nothing after it pulls another, larger build.
 $(ready): pyproject.toml .ci/constraints.txt
-	@test -x $(bin)/python || $(PYTHON) -m venv .venv
-	@$(bin)/python -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	@$(or $(wildcard $(bin)/python),$(PYTHON)) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "wicdistil needs Python 3.11 or newer: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	@test -x $(bin)/python || $(PYTHON) -m venv .venv
 	$(pip) $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) torch
 	$(pip) --editable '.[dev,s3,stanza,quickstart$(if $(EXTRAS),$(comma)$(EXTRAS))]'
 # Only for the language model inside: what it requires would overwrite fastText with a smaller one.
@@ -54,7 +56,7 @@ format: $(ready)
 	$(bin)/ruff format .
 
 bench: $(ready)
-	$(bin)/python -m benchmarks.engine
+	$(bin)/python -m benchmarks.suite $(ARGS)
 
 clean:
 	rm -rf .venv build *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis

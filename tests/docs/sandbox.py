@@ -32,15 +32,18 @@ def make_sandbox(folder: Path) -> None:
     _write_texts(support.sentences(120, seed=2))
     _write_benchmarks(support.sentences(80, seed=6))
     settings = {**support.settings(Path()), "store": "corpora/mine"}
-    for name in ("bert-base-cased", "models/mlm"):
-        os.symlink("../" * name.count("/") + "masked", name)
+    for name in ("bert-base-cased", "bert-large-cased", "models/mlm"):
+        shutil.copytree("masked", name)
     words = [*support.vocabulary(), *(a + b for a in support.NOUNS for b in support.PLACES)]
     rows = [" ".join(f"{random.gauss(0.3):.3f}" for _ in range(12)) for _ in words]
     for name in ("vectors.bin", "models/cc.en.300.bin", "models/cc.de.300.bin"):
         Path(name).write_text("".join(f"{word} {row}\n" for word, row in zip(words, rows, strict=True)))
     training = {"corpus": "corpora/mine", "output": "runs/mine", "backbone": {"model": "models/mlm"}, "heads": 4}
-    training |= {"validation_share": 0.3, "validate_every": 1.0, "max_epochs": 3, "warmup_steps": 1, "batch_size": 8}
-    for name, content in (("my.yaml", settings), ("train.yaml", training)):
+    few = {"validation_share": 0.3, "validate_every": 1.0, "max_epochs": 3, "warmup_steps": 1, "batch_size": 8}
+    training |= few
+    large = "configs/distill_bert_large.yaml"
+    shortened = {**yaml.safe_load(Path(large).read_text()), **few, "heads": 4}
+    for name, content in (("my.yaml", settings), ("train.yaml", training), (large, shortened)):
         Path(name).write_text(yaml.safe_dump(content))
     build(load_config("my.yaml"), LocalExecutor())
     backbone = describe_hub_model("models/mlm", None)

@@ -1,12 +1,14 @@
 """What the documentation says can be done is done: every block in it is checked, and run unless it says why not.
 
-A block of bash, console or Python is run by itself, in a folder of stand-ins (sandbox.py). One that cannot be run here
-has a comment just before it, `<!-- not run: needs a GPU -->`; its commands and options are checked all the same.
+A block of bash, console or Python is run by itself, in a folder of stand-ins (sandbox.py); buckets are on the S3 server
+of the tests, clusters are a Ray of theirs. One that cannot be run here has a comment just before it, `<!-- not run:
+needs an account -->`, with one of the reasons in NOT_RUN; its commands and options are checked all the same.
 YAML is checked as settings, unless it is `<!-- not settings: a cluster -->`; after `<!-- file: my.yaml -->` it is that
 file for the other blocks of the document.
 """
 
 import ast
+import importlib.util
 import os
 import re
 import shutil
@@ -19,9 +21,12 @@ import yaml
 from typer.main import get_command
 
 from corpusgen.cli import app as corpusgen
-from corpusgen.config import BuildConfig, load_settings
+from corpusgen.config import BuildConfig, load_config, load_settings
+from corpusgen.engine import LocalExecutor
+from corpusgen.passes import build
 from distiller.cli import app as distiller
 from distiller.settings import TrainSettings
+from tests.cluster.head import Head
 from tests.docs import blocks
 from tests.docs.blocks import DOCUMENTS, PROJECT, Block
 from tests.docs.sandbox import make_sandbox
@@ -33,7 +38,16 @@ SETTINGS = {
     "build": (BuildConfig, "configs/wikipedia_en.yaml"),
     "train": (TrainSettings, "configs/distill_bert_large.yaml"),
 }
-OTHER_PROGRAMS = {".ci/run", "docker", "echo", "export", "kubectl", "pip", "ray"}
+OTHER_PROGRAMS = {".ci/run", "docker", "echo", "export", "kubectl", "pip", "ray", "source"}
+NOT_RUN = {
+    "needs an account": "of a cloud",
+    "needs a cluster": "one that docker, kubectl or `ray up` made",
+    "downloads a model": "from a hub",
+    "installs packages": "as make setup does with the same constraints",
+    "sets up .venv and runs the tests": "as .ci/run does",
+    "takes minutes": "the slow test in tests/test_quickstart.py runs what it runs",
+    "needs what the quickstart made": "the same test runs them in the end",
+}
 QUICK = {("corpusgen", name) for name in ("status", "verify", "gc", "calibrate", "sample", "stats", "export", "merge")}
 BLOCKS = [block for document in DOCUMENTS for block in blocks.blocks_of(document)]
 SHELL, PYTHON, YAML, PLAIN = ("bash", "console", "sh"), ("python",), ("yaml",), ("", "json")
@@ -68,6 +82,7 @@ def test_no_block_escapes(document):
     for block in found:
         assert block.language in (*SHELL, *PYTHON, *YAML, *PLAIN), f"{block}: how is {block.language} checked?"
         assert not block.mark or any(map(block.marked, MARKS)), f"{block}: what does <!-- {block.mark} --> mean?"
+        assert block.marked("not run") in (None, *NOT_RUN), f"{block}: is that a reason not to run it?"
         if block.language in PLAIN:
             assert not re.search(r"^(\$ |(corpusgen|distiller|make|python|pip) )", block.text, re.M), f"{block} is bash"
         if block.language in PYTHON:
@@ -86,7 +101,8 @@ def check(command, complete=True):
         targets = re.search(r"^\.PHONY: (.*)$", (PROJECT / "Makefile").read_text(), re.M)[1].split()
         assert {word for word in arguments if "=" not in word} <= set(targets), command
     elif program == "python":
-        assert arguments[0] in ("-c", "-m") or (PROJECT / arguments[0]).is_file(), command
+        is_module = arguments[0] == "-m" and importlib.util.find_spec(arguments[1])
+        assert is_module or arguments[0] == "-c" or (PROJECT / arguments[0]).is_file(), command
     else:
         assert program in OTHER_PROGRAMS, f"{program}: what is that?"
 
@@ -141,6 +157,17 @@ def sandbox(template, tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.fixture(scope="module")
+def head(s3_server):
+    """A Ray that takes jobs, with credentials for the buckets."""
+    head = Head(environment=s3_server.env())
+    try:
+        head.wait()
+        yield head
+    finally:
+        head.stop()
+
+
 def prepare(block: Block) -> None:
     for other in blocks.blocks_of(block.document):
         if name := other.marked("file"):
@@ -151,16 +178,24 @@ def prepare(block: Block) -> None:
 
 
 @pytest.mark.parametrize("block", parameters(SHELL, unless="not run", slow=is_slow))
-def test_commands_run(block, sandbox):
+def test_commands_run(block, sandbox, request):
     prepare(block)
-    script = script_of(block)
+    script, environment = script_of(block), {}
+    if buckets := re.findall(r"s3://[\w-]*bucket", script):
+        root = request.getfixturevalue("s3_root")
+        if not re.search("corpusgen (build|submit)", script):
+            build(load_config("my.yaml", [f"store={root}/corpus"]), LocalExecutor())
+        script = re.sub(r"^export AWS_.*", "", script.replace(buckets[0], root), flags=re.M)
+    if address := re.search(r"--address (\S+)", script):
+        head = request.getfixturevalue("head")
+        script, environment = script.replace(address[1], head.address), head.environment()
     for command in blocks.commands_of(script):
         if command[:2] == ["corpusgen", "convert-translator"]:
             make_marian(Path(command[2]))
     paths = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     result = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", script],
-        env={**os.environ, "PATH": paths},
+        env={**os.environ, **environment, "PATH": paths},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
