@@ -24,7 +24,6 @@ from typing import Any
 from benchmarks.rows import Row
 
 HERE = Path(__file__).parent
-DEVELOPMENT_DATA = HERE.parents[1] / "shared" / "data" / "eval"
 BENCHMARKS = ("end_to_end", "masked", "align", "engine", "growth", "translation", "cpu")
 
 
@@ -110,14 +109,13 @@ def plot(rows: Sequence[Row], path: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", choices=BENCHMARKS, default=BENCHMARKS)
-    parser.add_argument("--eval", help="folder with wic/ and scws/; by default that of the development data, if any")
+    parser.add_argument("--eval", help="folder with wic/ and scws/: some minutes more")
     parser.add_argument("--out", type=Path, default=HERE)
     arguments = parser.parse_args()
-    eval_folder = arguments.eval or (str(DEVELOPMENT_DATA) if DEVELOPMENT_DATA.is_dir() else None)
     rows: list[Row] = []
     for name in arguments.only:
         started = time.monotonic()
-        found = in_own_process(name, eval_folder)
+        found = in_own_process(name, arguments.eval)
         print(f"{name}: {time.monotonic() - started:.0f} s", flush=True)
         for row in found:
             print(f"  {row.name}: {row.ratio:.2f} × {row.opponent} ({row.ours})", flush=True)

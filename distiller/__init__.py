@@ -1,9 +1,9 @@
 """Word models from triples: distil meaning in context out of a frozen masked language model.
 
->>> from distiller import WordDistiller                                           # doctest: +SKIP
->>> model = WordDistiller.from_pretrained("runs/mine")                            # doctest: +SKIP
->>> model.encode(["The bank raised its rates."], spans=[(4, 8)]).shape            # doctest: +SKIP
-(1, 1024)
+>>> from distiller import WordDistiller
+>>> model = WordDistiller.baseline("embedded:minilm-mlm")    # or .from_pretrained("runs/mine")
+>>> model.encode(["The bank raised its rates."], spans=[(4, 8)]).shape
+(1, 384)
 """
 
 from __future__ import annotations

@@ -5,7 +5,9 @@ Shapes: P pieces (sub-words), L layers, d the model's dimension.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +22,7 @@ from corpusgen.encoders import (
     load_encoder,
     longest_input,
     model_path,
+    on_device,
     padded,
 )
 from corpusgen.errors import ConfigError, StageError
@@ -100,11 +103,12 @@ class Backbone:
         Its pieces are those that share a character with the span. An item that has no states is zero and has a reason,
         one of the constants of this module. A text too long for the model is cut to a window around the word.
         """
-        reasons: list[str | None] = []
+        reasons: list[str | None] = [None] * len(texts)
         words: dict[Pieces, list[tuple[int, int, int]]] = {}  # of each input: item, first and last piece
-        for item, word in enumerate(self._words(texts, spans)):
-            reasons.append(word if isinstance(word, str) else None)
-            if not isinstance(word, str):
+        for item, word in self._words(texts, spans):
+            if isinstance(word, str):
+                reasons[item] = word
+            else:
                 ids, first, last = word
                 words.setdefault(ids, []).append((item, first, last))
         states = np.zeros((len(texts), len(self.layers), self.dimension), np.float32)
@@ -118,7 +122,10 @@ class Backbone:
 
     def reasons(self, texts: Sequence[str], spans: Sequence[tuple[int, int]]) -> list[str | None]:
         """Why each word has no states, None if it has: what `states` says of it, without running the model."""
-        return [word if isinstance(word, str) else None for word in self._words(texts, spans)]
+        reasons: list[str | None] = [None] * len(texts)
+        for item, word in self._words(texts, spans):
+            reasons[item] = word if isinstance(word, str) else None
+        return reasons
 
     def piece_states(self, texts: Sequence[str]) -> Iterator[States]:
         """For each text the states (P, L, d) of all its pieces, special tokens left out.
@@ -139,35 +146,38 @@ class Backbone:
         for start in range(0, len(texts), _TEXTS_AT_ONCE):
             yield from self._backend.encode_batch(list(texts[start : start + _TEXTS_AT_ONCE]))
 
-    def _words(self, texts: Sequence[str], spans: Sequence[tuple[int, int]]) -> Iterator[tuple[Pieces, int, int] | str]:
+    def _words(
+        self, texts: Sequence[str], spans: Sequence[tuple[int, int]]
+    ) -> Iterator[tuple[int, tuple[Pieces, int, int] | str]]:
+        """Of each item, text by text, its number and what `_find` says of it. A text is tokenised once."""
         if len(spans) != len(texts):
             raise ValueError(f"{len(texts)} texts, but {len(spans)} spans")
-        for text, span, encoding in zip(texts, spans, self._encoded(texts), strict=True):
-            yield self._find(text, span, encoding)
+        items_of: dict[str, list[int]] = {}
+        for item, text in enumerate(texts):
+            items_of.setdefault(text, []).append(item)
+        for (text, items), encoding in zip(items_of.items(), self._encoded(list(items_of)), strict=True):
+            read = _ReadText(text, encoding)
+            yield from ((item, self._find(read, spans[item])) for item in items)
 
-    def _find(self, text: str, span: tuple[int, int], encoding: Any) -> tuple[Pieces, int, int] | str:
+    def _find(self, read: _ReadText, span: tuple[int, int]) -> tuple[Pieces, int, int] | str:
         """What the model is to read, and in it the first and the last piece of the word; or the reason why not."""
-        start, end = span
-        if not 0 <= start < end <= len(text):
+        if not 0 <= span[0] < span[1] <= len(read.text):
             return OUTSIDE
-        surface = text[start:end].strip()  # the offsets of many tokenizers give a space to the word that follows
-        start = text.index(surface, start)
-        end = start + len(surface)
-        pieces = [index for index, (a, b) in enumerate(encoding.offsets) if max(a, start) < min(b, end)]
-        if not pieces:
+        found = read.pieces_at(*span)
+        if found is None:
             return NO_PIECE
-        first, last = pieces[0], pieces[-1]
-        ids = encoding.ids
+        first, last = found
+        ids = read.ids
         if len(ids) <= self._longest:
-            return tuple(ids), first, last
-        head, tail = _ends(encoding)
+            return ids, first, last
+        head, tail = read.ends
         room = self._longest - head - tail
         if last + 1 - first > room:
             return TOO_LONG
         middle = (first + last + 1) // 2 - head
         begin = min(max(middle - room // 2, 0), len(ids) - head - tail - room)
-        window = [*ids[:head], *ids[head + begin : head + begin + room], *ids[len(ids) - tail :]]
-        return tuple(window), first - begin, last - begin
+        window = (*ids[:head], *ids[head + begin : head + begin + room], *ids[len(ids) - tail :])
+        return window, first - begin, last - begin
 
     def _stretches(self, encoding: Any) -> Iterator[tuple[Pieces, range]]:
         """All of a text in inputs that the model takes, and the places of the text's pieces in them."""
@@ -190,25 +200,50 @@ class Backbone:
             batch = [(order[index], wanted[order[index]]) for index in some]
             yield from zip((ids for ids, _ in batch), run_or_halve(self._hidden, batch, self._name), strict=True)
 
-    @torch.inference_mode()
     def _hidden(self, batch: list[tuple[Pieces, Sequence[int]]]) -> list[States]:
         inputs = padded([ids for ids, _ in batch], self._tokenizer.pad_token_id or 0, self.device)
+        counts = [len(places) for _, places in batch]
+        rows = on_device(np.repeat(np.arange(len(batch)), counts), self.device)
+        columns = on_device(np.concatenate([places for _, places in batch]), self.device)
+        states = self._states_at(inputs, rows, columns).cpu().numpy()  # until here nothing has waited for the device
+        if not np.isfinite(states).all():
+            raise StageError(
+                f"{self._name} gives NaN or infinite states in {self._model.dtype}: use dtype float32, or bfloat16 on "
+                "a GPU; if that is what you use, the weights are damaged"
+            )
+        return np.split(states, np.cumsum(counts)[:-1])
+
+    @torch.inference_mode()
+    def _states_at(self, inputs: dict[str, torch.Tensor], rows: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
+        """The states (P, L, d) at some places of a batch, on the device."""
         hidden = self._model(**inputs, output_hidden_states=True).hidden_states
         if hidden is None or len(hidden) != self._depth + 1:
             raise StageError(
                 f"{self._name}: {type(self._model).__name__} does not give the states of its {self._depth} layers; "
                 "take an encoder of the family of BERT"
             )
-        counts = [len(places) for _, places in batch]
-        rows = torch.from_numpy(np.repeat(np.arange(len(batch)), counts)).to(self.device)
-        columns = torch.from_numpy(np.concatenate([places for _, places in batch])).to(self.device)
-        states = torch.stack([hidden[layer][rows, columns].float() for layer in self.layers], dim=1)  # P, L, d
-        if not states.isfinite().all():
-            raise StageError(
-                f"{self._name} gives NaN or infinite states in {self._model.dtype}: use dtype float32, or bfloat16 on "
-                "a GPU; if that is what you use, the weights are damaged"
-            )
-        return np.split(states.cpu().numpy(), np.cumsum(counts)[:-1])
+        return torch.stack([hidden[layer][rows, columns].float() for layer in self.layers], dim=1)
+
+
+class _ReadText:
+    """A text as its tokenizer reads it, ready to be asked for the pieces of many words."""
+
+    def __init__(self, text: str, encoding: Any) -> None:
+        self.text = text
+        self.ids: Pieces = tuple(encoding.ids)
+        self.ends = _ends(encoding)
+        # Pieces without a character, such as special tokens at (0, 0), are not to be found: they begin last, end first.
+        places = [(start, end) if start < end else (len(text), 0) for start, end in encoding.offsets]
+        self._ends_so_far = list(accumulate((end for _, end in places), max))
+        self._starts_from_here = list(accumulate((start for start, _ in reversed(places)), min))[::-1]
+
+    def pieces_at(self, start: int, end: int) -> tuple[int, int] | None:
+        """The first and the last piece that share a character with a span; None if none does."""
+        surface = self.text[start:end].strip()  # the offsets of many tokenizers give a space to the word that follows
+        start = self.text.index(surface, start)
+        first = bisect_right(self._ends_so_far, start)
+        last = bisect_left(self._starts_from_here, start + len(surface)) - 1
+        return (first, last) if surface and first <= last else None
 
 
 def _ends(encoding: Any) -> tuple[int, int]:

@@ -21,10 +21,17 @@ app = new_app("Train and use word models made from a store of triples.")
 Model = Annotated[str, typer.Argument(help="Folder of a model or of a run, s3://…, or a hub id.", metavar="MODEL")]
 Backbone = Annotated[str | None, typer.Option(help="Where its frozen model is, if not where it was in training.")]
 Device = Annotated[str, typer.Option(help="cpu, cuda or cuda:N; auto: a GPU if there is one.")]
+Span = Annotated[
+    str | None,
+    typer.Option(
+        help="Instead of the word, where it is in characters: for one that is there twice.", metavar="START:END"
+    ),
+]
 Kind = Annotated[
     Literal["meaning", "context", "baseline"],
     typer.Option("--output", help="Which vectors; baseline: the frozen model's."),
 ]
+_NAMED_LINES = 5  # of those that are left out
 
 
 @app.callback()
@@ -124,6 +131,9 @@ def encode(
         Literal["meaning", "context", "both", "baseline"], typer.Option(help="Which vectors to write.")
     ] = "meaning",
     normalize: Annotated[bool, typer.Option("--normalize", help="Vectors of unit length.")] = False,
+    skip_bad: Annotated[
+        bool, typer.Option("--skip-bad", help="Leave out lines that cannot be encoded; the first are named.")
+    ] = False,
     backbone: Backbone = None,
     device: Device = "auto",
 ) -> None:
@@ -131,9 +141,22 @@ def encode(
 
     Example: distiller encode runs/mine words.jsonl -o words.parquet
     """
-    from distiller.use import encode_file
+    from distiller.outputs import check_target
+    from distiller.use import BadLine, encode_file
 
-    count = encode_file(_load(model, backbone, device), source, target, output, normalize)
+    left_out = 0
+
+    def name(bad: BadLine) -> None:
+        nonlocal left_out
+        left_out += 1
+        if left_out <= _NAMED_LINES:
+            typer.echo(f"left out: {source}, line {bad.number}: {bad.reason}", err=True)
+
+    check_target(target)
+    loaded = _load(model, backbone, device)
+    count = encode_file(loaded, source, target, output, normalize, name if skip_bad else None)
+    if left_out:
+        typer.echo(f"left out: {left_out:,} lines in all", err=True)
     typer.echo(f"{count:,} words: {target}")
 
 
@@ -142,8 +165,10 @@ def similarity(
     model: Model,
     first: Annotated[str, typer.Argument(help="A text.")],
     second: Annotated[str, typer.Argument(help="Another.")],
-    word: Annotated[str, typer.Option(help="The word in the first text.")],
+    word: Annotated[str | None, typer.Option(help="The word in the first text.")] = None,
     other_word: Annotated[str | None, typer.Option(help="The word in the second, if it is another.")] = None,
+    span: Span = None,
+    other_span: Annotated[str | None, typer.Option(help="The same for the second text.", metavar="START:END")] = None,
     backbone: Backbone = None,
     device: Device = "auto",
 ) -> None:
@@ -151,10 +176,26 @@ def similarity(
 
     Example: distiller similarity runs/mine "The bank raised its rates." "They sat on the bank." --word bank
     """
+    spans = [_place(first, word, span), _place(second, other_word or (None if other_span else word), other_span)]
     loaded = _load(model, backbone, device)
     for kind in loaded.outputs:
-        vectors = loaded.encode_words([word, other_word or word], [first, second], output=kind)
+        vectors = loaded.encode([first, second], spans, output=kind)
         typer.echo(f"{kind:10}{loaded.similarity(vectors[0], vectors[1]).item():.3f}")
+
+
+def _place(text: str, word: str | None, span: str | None) -> tuple[int, int]:
+    """Where the word is in a text: where it is found, or where the user says."""
+    from distiller.items import find_word
+
+    if (word is None) == (span is None):
+        raise ConfigError(f"say which word of {text!r} is meant: by the word, or by its span, START:END")
+    if span is None:
+        assert word is not None
+        return find_word(text, word)
+    start, _, end = span.partition(":")
+    if not (start.isdecimal() and end.isdecimal()):
+        raise ConfigError(f"{span!r} is no span: expected START:END, such as 4:8, counted in characters")
+    return int(start), int(end)
 
 
 @app.command()
@@ -162,7 +203,8 @@ def nearest(
     model: Model,
     candidates: Annotated[str, typer.Argument(help="Parquet file written by `distiller encode`.")],
     text: Annotated[str, typer.Option(help="A text.")],
-    word: Annotated[str, typer.Option(help="The word in it.")],
+    word: Annotated[str | None, typer.Option(help="The word in it.")] = None,
+    span: Span = None,
     k: Annotated[int, typer.Option("-k", min=1, help="How many to print.")] = 10,
     kind: Kind = "meaning",
     backbone: Backbone = None,
@@ -175,8 +217,9 @@ def nearest(
     from corpusgen.inspect.rows import marked
     from distiller.use import nearest_in_file
 
-    query = _load(model, backbone, device).encode_words(word, text, output=kind)
-    for neighbour in nearest_in_file(query, candidates, kind, k):
+    place = _place(text, word, span)
+    loaded = _load(model, backbone, device)
+    for neighbour in nearest_in_file(loaded.encode(text, place, output=kind), loaded, candidates, kind, k):
         typer.echo(f"{neighbour.cosine:.3f}  {marked(neighbour.text, *neighbour.span)}")
 
 
@@ -186,7 +229,11 @@ def evaluate(
     data: Annotated[str, typer.Option(help="Folder with a folder for each benchmark.")] = "eval",
     baseline: Annotated[str | None, typer.Option(help="Instead of a model: an encoder as it is.")] = None,
     static: Annotated[str | None, typer.Option(help="Instead of a model: a file of static vectors.")] = None,
-    compare: Annotated[str | None, typer.Option(help="Another trained model, compared on the same items.")] = None,
+    compare: Annotated[
+        str | None,
+        typer.Option(help="Another trained model, with --static another file, compared on the same items."),
+    ] = None,
+    compare_backbone: Annotated[str | None, typer.Option(help="Where the frozen model of that one is.")] = None,
     tasks: Annotated[str | None, typer.Option(help="Only these, for example wic,scws,stsb.")] = None,
     verbose: Annotated[bool, typer.Option("--verbose", help="Scores of sub-corpora too.")] = False,
     json_file: Annotated[str | None, typer.Option("--json", help="Write the scores to this file.")] = None,
@@ -202,13 +249,28 @@ def evaluate(
     """
     from distiller.evaluation.page import to_html
     from distiller.evaluation.report import comparison_table, table, to_markdown
+    from distiller.outputs import check_target, write_text
+    from distiller.saved import card_place, put_in_card
 
     if [model, baseline, static].count(None) != 2:
         raise ConfigError("give one of MODEL, --baseline and --static")
+    if backbone and not model:
+        raise ConfigError("--backbone: only a trained model is on a frozen one")
+    if compare_backbone and (static or not compare):
+        raise ConfigError("--compare-backbone: there is no other trained model to compare with")
     if card and not model:
         raise ConfigError("--card: only a trained model has a card")
+    if card and model:
+        card_place(model)
+    for target in filter(None, (json_file, markdown_file, report_file)):
+        check_target(target)
     chosen = tasks.split(",") if tasks else None
-    evaluation = _evaluation(model, baseline, static, compare, data, chosen, backbone, device)
+    if static:
+        evaluation = _static_evaluation(static, compare, data, chosen)
+    else:
+        loaded = _load(model, backbone, device) if model else _load_frozen(baseline or "", device)
+        other = _load(compare, compare_backbone, device) if compare else None
+        evaluation = _evaluation(loaded, model or baseline or "", other, compare or "", data, chosen)
     from rich.console import Console
 
     console = Console(width=None if Console().is_terminal else 120)
@@ -217,11 +279,9 @@ def evaluate(
         console.print(comparison_table(evaluation.compared))
     for path, written in ((json_file, _json), (markdown_file, to_markdown), (report_file, to_html)):
         if path:
-            Path(path).write_text(written(evaluation), encoding="utf-8")
+            write_text(path, written(evaluation))
             typer.echo(path)
     if card and model:
-        from distiller.saved import put_in_card
-
         put_in_card(model, to_markdown(evaluation))
 
 
@@ -231,30 +291,29 @@ def _json(evaluation: Evaluation) -> str:
     return json.dumps(to_json(evaluation), indent=1, allow_nan=False)
 
 
-def _evaluation(
-    model: str | None,
-    baseline: str | None,
-    static: str | None,
-    compare: str | None,
-    data: str,
-    tasks: list[str] | None,
-    backbone: str | None,
-    device: str,
-) -> Evaluation:
+def _static_evaluation(static: str, compare: str | None, data: str, tasks: list[str] | None) -> Evaluation:
+    from corpusgen.vectors import open_vectors
     from distiller.evaluation import evaluate as running
-    from distiller.word_distiller import WordDistiller
 
-    if static:
-        from corpusgen.vectors import open_vectors
-
-        return running.evaluate_static(running.VectorFile(open_vectors(static)), static, data, tasks)
-    if baseline:
-        return running.evaluate(WordDistiller.baseline(baseline, device=device), baseline, data, tasks)
-    assert model is not None
-    evaluation = running.evaluate(_load(model, backbone, device), model, data, tasks)
+    files = [running.VectorFile(open_vectors(path)) for path in (static, compare) if path]
+    evaluation = running.evaluate_static(files[0], static, data, tasks)
     if compare:
-        other = running.evaluate(_load(compare, backbone, device), compare, data, tasks)
-        evaluation.compared = running.compare(evaluation.results, other.results, compare, "meaning")
+        theirs = running.evaluate_static(files[1], compare, data, tasks).results
+        evaluation.compared = running.compare(evaluation.results, theirs, compare, "static")
+    return evaluation
+
+
+def _evaluation(
+    model: WordDistiller, name: str, other: WordDistiller | None, other_name: str, data: str, tasks: list[str] | None
+) -> Evaluation:
+    """Of a model, or of a frozen one alone; its vectors are compared with the meaning vectors of the other."""
+    from distiller.evaluation import evaluate as running
+
+    evaluation = running.evaluate(model, name, data, tasks)
+    if other is not None:
+        theirs, kind = running.evaluate(other, other_name, data, tasks).results, model.outputs[0]
+        title = other_name if kind == "meaning" else f"the meaning vectors of {other_name}"
+        evaluation.compared = running.compare(evaluation.results, theirs, title, kind, "meaning")
     return evaluation
 
 
@@ -277,8 +336,11 @@ def analyze(
     from rich.console import Console
 
     from distiller.analysis import analyse, tables, to_json
+    from distiller.outputs import check_target, write_text
     from distiller.word_samples import read_sentence_pairs
 
+    if json_file:
+        check_target(json_file)
     pairs = read_sentence_pairs(data, typer.echo)
     texts = _read_texts(text_file) if text_file else [pair.texts[0] for pair in pairs]
     analysis = analyse(_load(model, backbone, device), pairs, texts, typer.echo)
@@ -286,7 +348,7 @@ def analyze(
     for table in tables(analysis):
         console.print(table)
     if json_file:
-        Path(json_file).write_text(json.dumps(to_json(analysis), indent=1), encoding="utf-8")
+        write_text(json_file, json.dumps(to_json(analysis), indent=1))
         typer.echo(json_file)
 
 
@@ -317,6 +379,12 @@ def _load(model: str, backbone: str | None, device: str) -> WordDistiller:
     from distiller.word_distiller import WordDistiller
 
     return WordDistiller.from_pretrained(model, backbone=backbone, device=device)
+
+
+def _load_frozen(backbone: str, device: str) -> WordDistiller:
+    from distiller.word_distiller import WordDistiller
+
+    return WordDistiller.baseline(backbone, device=device)
 
 
 def main() -> None:

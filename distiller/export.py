@@ -28,8 +28,10 @@ def export_onnx(model: WordDistiller, path: str, opset: int | None = None) -> No
     piece. Its metadata say which frozen model it is and which of its layers are used.
     """
     _check_packages()
-    program = _program(model, opset)
     folder, name = os.path.split(path)
+    if not name or folder == "s3:" or os.path.isdir(os.path.expanduser(path)):
+        raise ConfigError(f"{path} is a folder: give the name of a file in it, such as {path.rstrip('/')}/model.onnx")
+    program = _program(model, opset)
     files = open_files(folder)
     with tempfile.TemporaryDirectory() as temporary:
         program.save(f"{temporary}/{name}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,8 @@ def find_word(text: str, word: str, index: int = 0) -> Span:
     (4, 8)
     """
     check_text(index, text)
+    if not isinstance(word, str):
+        raise ItemError(index, f"a word must be a string, not {type(word).__name__}")
     if not word.strip():
         raise WordNotFoundError(index, "the word is empty")
     # Looked ahead for, not taken: of "no no" in "no no no" there are two.
@@ -74,7 +76,15 @@ def check_text(index: int, text: Any) -> None:
 def check_span(index: int, span: Any) -> None:
     """ItemError unless it is a span, of whatever text."""
     if not _is_span(span):
-        raise SpanError(index, f"a span is a pair of numbers, (start, end), not {span!r}")
+        raise SpanError(index, f"a span is a pair of whole numbers, (start, end), not {span!r}")
+
+
+def check_item(index: int, item: Any) -> None:
+    """ItemError unless it is a pair of text and span."""
+    if not isinstance(item, _LISTS) or len(item) != 2:
+        raise ItemError(index, f"an item is a pair of a text and a span, not {_quoted(repr(item))}")
+    check_text(index, item[0])
+    check_span(index, item[1])
 
 
 def item_error(index: int, text: str, span: Span, reason: str) -> ItemError:
@@ -94,7 +104,11 @@ def items_of(texts: str | Sequence[str], spans: Any) -> tuple[list[tuple[str, Sp
 
 
 def _is_span(value: Any) -> bool:
-    return isinstance(value, _LISTS) and len(value) == 2 and all(isinstance(n, int | np.integer) for n in value)
+    return isinstance(value, _LISTS) and len(value) == 2 and all(map(_is_whole, value))
+
+
+def _is_whole(number: Any) -> bool:
+    return isinstance(number, int | np.integer) and not isinstance(number, bool)
 
 
 def _is_list(value: Any) -> bool:
@@ -117,10 +131,13 @@ def normalized(vectors: Vectors) -> Vectors:
     return (vectors / np.where(lengths == 0, 1, lengths)).astype(np.float32, copy=False)
 
 
-def means(vectors: Vectors, starts: npt.NDArray[np.int64], counts: npt.NDArray[np.int64]) -> Vectors:
-    """Of each run of rows the mean."""
-    sums = np.add.reduceat(vectors, starts, axis=0)
-    return (sums / counts[:, None]).astype(np.float32, copy=False)
+def means(vectors: Vectors, counts: npt.NDArray[np.int64]) -> Vectors:
+    """Of each run of so many rows the mean; zero of a run of none."""
+    made = np.zeros((len(counts), vectors.shape[1]), np.float32)
+    some = counts > 0
+    if some.any():
+        made[some] = np.add.reduceat(vectors, (np.cumsum(counts) - counts)[some], axis=0) / counts[some, None]
+    return made
 
 
 def shaped(vectors: Any, counts: list[int] | None, single: bool) -> Any:
@@ -132,11 +149,16 @@ def shaped(vectors: Any, counts: list[int] | None, single: bool) -> Any:
     return of_texts[0] if single else of_texts
 
 
-def with_progress(items: Sequence[Any], show: bool) -> Iterable[Any]:
-    """The items, with a bar on standard error that follows them."""
+def with_progress(parts: Iterator[tuple[Vectors, ...]], total: int, show: bool) -> Iterator[tuple[Vectors, ...]]:
+    """Parts of `total` vectors, with a bar on standard error that says how many have been made."""
     if not show:
-        return items
+        yield from parts
+        return
     from rich.console import Console
-    from rich.progress import track
+    from rich.progress import Progress
 
-    return track(items, "encoding", total=len(items), console=Console(file=sys.stderr))
+    with Progress(console=Console(file=sys.stderr)) as bar:
+        task = bar.add_task("encoding", total=total)
+        for part in parts:
+            bar.advance(task, len(part[0]))
+            yield part

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +20,7 @@ from distiller.settings import BackboneSettings, TrainSettings
 FORMAT = 1
 WEIGHTS, CONFIG, CARD = "model.safetensors", "config.json", "README.md"
 _EVALUATION = "## Evaluation"
+_SECTION = re.compile(rf"^{_EVALUATION}[^\S\n]*$(.*?)(?=^##? |\Z)", re.MULTILINE | re.DOTALL)
 IN_A_RUN = "model"
 """The folder of the model in that of its run."""
 
@@ -136,17 +138,26 @@ def load_saved(name: str, revision: str | None = None) -> SavedModel:
 
 def put_in_card(name: str, evaluation: str) -> None:
     """Put what an evaluation says, as Markdown, into the card of a model, in the place of what an earlier one said."""
+    root, folder = card_place(name)
+    card = load_saved(name).card
+    found = _SECTION.search(card)
+    before, after = (card[: found.start()], card[found.end() :]) if found else (card, "")
+    sections = [before.rstrip(), f"{_EVALUATION}\n\n{evaluation.strip()}", after.rstrip()]
+    root.write(folder + CARD, ("\n\n".join(filter(None, sections)) + "\n").encode())
+
+
+def card_place(name: str) -> tuple[Files, str]:
+    """The files of a model, and the folder in them that its card is in; ConfigError if it cannot be changed."""
     path = os.path.expanduser(name)
     if not _is_place(path):
         raise ConfigError(f"{name}: only the card of a model in a folder or on S3 can be changed; save it there first")
-    root, folder = _model_in(path, name)
-    card = load_saved(name).card.partition(_EVALUATION)[0].rstrip()
-    root.write(folder + CARD, f"{card}\n\n{_EVALUATION}\n\n{evaluation}".encode())
+    return _model_in(path, name)
 
 
 def evaluation_in(card: str) -> str:
     """What an evaluation put into a card; nothing, if none did."""
-    return card.partition(_EVALUATION)[2].strip()
+    found = _SECTION.search(card)
+    return found[1].strip() if found else ""
 
 
 def _is_place(path: str) -> bool:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
-from typing import Any, Literal
+from functools import cached_property
+from hashlib import sha256
+from itertools import count, islice
+from typing import Any, Literal, TypedDict, Unpack, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -12,11 +15,11 @@ import torch
 
 from corpusgen.errors import ConfigError
 from distiller.backbone import Backbone
-from distiller.errors import EmptyTextError
+from distiller.errors import EmptyTextError, ItemError
 from distiller.items import (
     Span,
     Vectors,
-    check_span,
+    check_item,
     check_text,
     find_word,
     finished,
@@ -31,19 +34,40 @@ from distiller.model import Distilled, WordModel, own_vectors
 from distiller.saved import SavedModel, load_saved, push_saved, write_saved
 from distiller.settings import BackboneSettings
 
+Kind = Literal["meaning", "context", "baseline"]
 Output = Literal["meaning", "context", "baseline", "both"]
+
+NOTHING_READ = "the text has no word piece"
 
 _TEXTS_AT_ONCE = 2048  # sorted by length together; also what a stream holds in memory
 _SENTENCES_AT_ONCE = 256  # of these the states of every piece are kept for a moment
 _WORDS_AT_ONCE = 512  # through the distillers, whose inner states are many times larger than what they are given
 
 
+class _WordOptions(TypedDict, total=False):
+    """Options that do not change what kind of thing is returned."""
+
+    batch_size: int | None
+    normalize: bool
+    show_progress: bool
+
+
 class WordDistiller:
     """Meaning and context vectors of words where they stand, from a frozen encoder and its two distillers.
 
-    >>> model = WordDistiller.from_pretrained("runs/mine")                        # doctest: +SKIP
-    >>> model.encode("The bank raised its rates.", (4, 8)).shape                  # doctest: +SKIP
-    (1024,)
+    `from_pretrained` loads a trained one. A frozen model alone has the same methods:
+
+    >>> model = WordDistiller.baseline("embedded:minilm-mlm")
+    >>> model.encode("The bank raised its rates.", (4, 8)).shape
+    (384,)
+    >>> texts = ["The bank raised its rates.", "The bank lends money.", "They sat on the bank of the river."]
+    >>> vectors = model.encode_words(["bank"] * 3, texts)
+    >>> cosines = model.similarity(vectors[0], vectors)
+    >>> bool(cosines[0, 1] > cosines[0, 2])
+    True
+    >>> rows, _ = model.nearest(vectors[0], vectors, k=2)
+    >>> [texts[row] for row in rows[0]]
+    ['The bank raised its rates.', 'The bank lends money.']
 
     Encoding is thread-safe. The same texts give the same vectors whatever stands beside them, but for the last digits.
     """
@@ -138,11 +162,43 @@ class WordDistiller:
         return self.backbone.dimension
 
     @property
-    def outputs(self) -> tuple[str, ...]:
+    def outputs(self) -> tuple[Kind, ...]:
         """The kinds of vectors it gives."""
         return ("baseline",) if self._model is None else ("meaning", "context", "baseline")
 
+    @cached_property
+    def identity(self) -> str:
+        """What tells its vectors from those of other models: a hash of the distillers and the frozen model's name."""
+        settings, trained_on = self.backbone.settings, self.config.get("backbone", {})
+        frozen = trained_on.get("sha256") or [settings.model, settings.revision]
+        digest = sha256(json.dumps([frozen, list(self.backbone.layers)]).encode())
+        for name, weight in ({} if self._model is None else self._model.state_dict()).items():
+            digest.update(name.encode() + weight.cpu().numpy().tobytes())
+        return digest.hexdigest()
+
     # --------------------------------------------------------------------- words
+
+    @overload
+    def encode(
+        self,
+        texts: str | Sequence[str],
+        spans: Span | Sequence[Span],
+        *,
+        output: Kind = ...,
+        convert_to: Literal["numpy"] = ...,
+        **options: Unpack[_WordOptions],
+    ) -> Vectors: ...
+
+    @overload
+    def encode(
+        self,
+        texts: str | Sequence[str],
+        spans: Any,
+        *,
+        output: Output = ...,
+        convert_to: Literal["numpy", "torch"] = ...,
+        **options: Unpack[_WordOptions],
+    ) -> Any: ...
 
     def encode(
         self,
@@ -164,7 +220,7 @@ class WordDistiller:
         """
         items, counts = items_of(texts, spans)
         kinds = self._kinds(output)
-        parts = self._words(with_progress(items, show_progress), kinds, batch_size)
+        parts = with_progress(self._words(items, kinds, batch_size), len(items), show_progress)
         vectors = [finished(part, normalize, convert_to) for part in self._collected(parts, kinds)]
         return _answer([shaped(part, counts, isinstance(texts, str)) for part in vectors])
 
@@ -176,10 +232,27 @@ class WordDistiller:
         batch_size: int | None = None,
         normalize: bool = False,
     ) -> Iterator[Any]:
-        """The same for pairs of text and span without end, one after the other: memory does not grow with them."""
+        """The same for pairs of text and span without end, one after the other: memory does not grow with them.
+
+        Of an item that cannot be encoded the error comes after the vectors of all items before it.
+        """
         for parts in self._words(items, self._kinds(output), batch_size):
             for vectors in zip(*(finished(part, normalize, "numpy") for part in parts), strict=True):
                 yield _answer(list(vectors))
+
+    @overload
+    def encode_words(
+        self,
+        words: str | Sequence[str],
+        texts: str | Sequence[str],
+        *,
+        output: Kind = ...,
+        convert_to: Literal["numpy"] = ...,
+        **options: Unpack[_WordOptions],
+    ) -> Vectors: ...
+
+    @overload
+    def encode_words(self, words: str | Sequence[str], texts: str | Sequence[str], **options: Any) -> Any: ...
 
     def encode_words(self, words: str | Sequence[str], texts: str | Sequence[str], **options: Any) -> Any:
         """The vector of a word in a text, by the word itself: it must be there exactly once, in any case."""
@@ -191,6 +264,15 @@ class WordDistiller:
             raise ValueError(f"{len(texts)} texts, but {len(words)} words")
         spans = [find_word(text, word, index) for index, (text, word) in enumerate(zip(texts, words, strict=True))]
         return self.encode(texts, spans, **options)
+
+    def problems(self, items: Sequence[tuple[str, Span]]) -> list[ItemError | None]:
+        """Of each pair of text and span, why it cannot be encoded; None if it can. The frozen model is not run."""
+        problems = [_problem(index, item) for index, item in enumerate(items)]
+        fine = [index for index, problem in enumerate(problems) if problem is None]
+        reasons = self.backbone.reasons([items[index][0] for index in fine], [items[index][1] for index in fine])
+        for index, reason in zip(fine, reasons, strict=True):
+            problems[index] = None if reason is None else item_error(index, *items[index], reason)
+        return problems
 
     # ----------------------------------------------------------------- sentences
 
@@ -206,7 +288,7 @@ class WordDistiller:
         """The vectors of whole texts: means of the vectors of all their word pieces."""
         many = [texts] if isinstance(texts, str) else list(texts)
         kinds = self._kinds(output)
-        parts = self._sentences(with_progress(many, show_progress), kinds)
+        parts = with_progress(self._sentences(many, kinds), len(many), show_progress)
         vectors = [finished(part, normalize, convert_to) for part in self._collected(parts, kinds)]
         return _answer([shaped(part, None, isinstance(texts, str)) for part in vectors])
 
@@ -225,15 +307,17 @@ class WordDistiller:
     ) -> tuple[npt.NDArray[np.int64], Vectors]:
         """Of each query the `k` most similar candidates, the best first: their rows (n, k) and cosines (n, k).
 
-        Those of the same cosine come in the order of their rows.
+        Of those of the same cosine the first rows are taken, in their order.
+
+        >>> rows, cosines = WordDistiller.nearest([1, 0], [[0, 1], [2, 0], [1, 1]], k=2)
+        >>> rows.tolist(), cosines.round(2).tolist()
+        ([[1, 2]], [[1.0, 0.7099999785423279]])
         """
+        if k < 0:
+            raise ValueError(f"k must be at least 0, not {k}")
         cosines = cls.similarity(query, candidates)
-        k = min(k, cosines.shape[1])
-        best = np.argpartition(-cosines, k - 1, axis=1)[:, :k] if k else np.zeros((len(cosines), 0), np.int64)
-        best.sort(axis=1)
-        values = np.take_along_axis(cosines, best, 1)
-        order = np.argsort(-values, axis=1, kind="stable")
-        return np.take_along_axis(best, order, 1), np.take_along_axis(values, order, 1)
+        best = np.argsort(-cosines, axis=1, kind="stable")[:, :k]
+        return best, np.take_along_axis(cosines, best, 1)
 
     # ---------------------------------------------------------------- underneath
 
@@ -260,35 +344,46 @@ class WordDistiller:
             raise ValueError(f"batch_size must be at least 1, not {batch_size}")
         remaining, done = iter(items), 0
         while some := list(islice(remaining, _TEXTS_AT_ONCE)):
-            texts, spans = [text for text, _ in some], [span for _, span in some]
-            for index, (text, span) in enumerate(some, done):
-                check_text(index, text)
-                check_span(index, span)
+            problem = next(filter(None, map(_problem, count(done), some)), None)
+            good = some[: problem.index - done] if problem else some
+            texts, spans = [text for text, _ in good], [span for _, span in good]
             states, reasons = self.backbone.states(texts, spans, batch_size)
-            for number, reason in enumerate(reasons):
-                if reason is not None:
-                    raise item_error(done + number, texts[number], spans[number], reason)
-            yield self.distil(states, kinds)
+            numbered = enumerate(reasons)
+            unread = (item_error(done + n, *good[n], reason) for n, reason in numbered if reason is not None)
+            problem = next(unread, problem)
+            before = states[: problem.index - done] if problem else states
+            if len(before):
+                yield self.distil(before, kinds)
+            if problem:
+                raise problem
             done += len(some)
 
-    def _sentences(self, texts: Iterable[str], kinds: Sequence[str]) -> Iterator[tuple[Vectors, ...]]:
+    def _sentences(
+        self, texts: Iterable[str], kinds: Sequence[str], unread: list[int] | None = None
+    ) -> Iterator[tuple[Vectors, ...]]:
+        """A text without word pieces is an error, or has zeros and its number in `unread`."""
         remaining, done = iter(texts), 0
         while some := list(islice(remaining, _SENTENCES_AT_ONCE)):
             for index, text in enumerate(some, done):
                 check_text(index, text)
             of_texts = list(self.backbone.piece_states(some))
             counts = np.array([len(states) for states in of_texts])
-            if not counts.all():
-                raise EmptyTextError(done + int(np.flatnonzero(counts == 0)[0]), "the text is empty")
-            starts = np.cumsum(counts) - counts
-            pieces = self.distil(np.concatenate(of_texts), kinds)
-            yield tuple(means(part, starts, counts) for part in pieces)
+            without = [done + int(number) for number in np.flatnonzero(counts == 0)]
+            if without and unread is None:
+                raise EmptyTextError(without[0], NOTHING_READ)
+            yield tuple(means(part, counts) for part in self.distil(np.concatenate(of_texts), kinds))
+            if unread is not None:
+                unread += without
             done += len(some)
 
-    def sentence_vectors(self, texts: Sequence[str]) -> dict[str, Vectors]:
-        """All kinds of vectors of whole texts, from one run of the frozen model."""
-        made = self._collected(self._sentences(texts, self.outputs), self.outputs)
-        return dict(zip(self.outputs, made, strict=True))
+    def sentence_vectors(self, texts: Sequence[str]) -> tuple[dict[str, Vectors], list[int]]:
+        """All kinds of vectors of whole texts, from one run of the frozen model; and which texts have no word piece.
+
+        Those have zeros.
+        """
+        unread: list[int] = []
+        made = self._collected(self._sentences(texts, self.outputs, unread), self.outputs)
+        return dict(zip(self.outputs, made, strict=True)), unread
 
     def _kinds(self, output: Output) -> tuple[str, ...]:
         if output not in ("meaning", "context", "baseline", "both"):
@@ -301,6 +396,15 @@ class WordDistiller:
         collected = list(zip(*parts, strict=True))
         nothing = np.zeros((0, self.dimension), np.float32)
         return [np.concatenate(part) for part in collected] or [nothing] * len(kinds)
+
+
+def _problem(index: int, item: Any) -> ItemError | None:
+    """What is wrong with an item, whatever model is to encode it."""
+    try:
+        check_item(index, item)
+    except ItemError as error:
+        return error
+    return None
 
 
 def _answer(kinds: list[Any]) -> Any:

@@ -11,15 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from corpusgen.vectors import WordVectors
-from distiller.errors import EmptyTextError
-from distiller.evaluation.metrics import Statistic, accuracy, paired_bootstrap, pearson, spearman
+from distiller.evaluation.metrics import STATISTICS, paired_bootstrap
 from distiller.evaluation.report import Comparison, Difference, Evaluation
 from distiller.evaluation.results import TaskResult, Vectors
 from distiller.evaluation.static import StaticVectors, find_static_tasks
 from distiller.evaluation.tasks import find_tasks
-from distiller.word_distiller import WordDistiller
+from distiller.word_distiller import NOTHING_READ, WordDistiller
 
-_STATISTICS: dict[str, Statistic] = {"accuracy": accuracy, "Pearson": pearson, "Spearman": spearman}
 _WORDS_AT_ONCE = 2048
 _BASELINE, _MEANING = "baseline", "meaning"
 
@@ -48,11 +46,10 @@ class ModelEncoder:
         """By kind, the vectors of whole texts; and why a text has none."""
         missing = [None if text.strip() else "the text is empty" for text in texts]
         filled = [text if reason is None else "." for text, reason in zip(texts, missing, strict=True)]
-        while True:
-            try:
-                return self._model.sentence_vectors(filled), missing
-            except EmptyTextError as error:  # characters that the model has no pieces for
-                filled[error.index], missing[error.index] = ".", error.reason
+        vectors, unread = self._model.sentence_vectors(filled)
+        for index in unread:
+            missing[index] = NOTHING_READ
+        return vectors, missing
 
 
 class VectorFile:
@@ -105,22 +102,39 @@ def evaluate_static(vectors: StaticVectors, name: str, data: str, tasks: Iterabl
 def compare(
     ours: Sequence[TaskResult], theirs: Sequence[TaskResult], other: str, kind: str, other_kind: str | None = None
 ) -> Comparison:
-    """A kind of our vectors against one of another model's, by default the same, on the tasks that both were run on."""
+    """A kind of our vectors against one of another model's, by default the same, on the items that both could score.
+
+    Both must have been run on the same data. A task that only one of them was run on has no difference.
+    """
     other_kind = other_kind or kind
-    by_task = {result.task: result for result in theirs}
-    differences = []
-    for result in ours:
-        counterpart = by_task.get(result.task)
-        if counterpart is None or counterpart.items != result.items or result.gold is None:
-            continue  # items that only one of them could encode: no pairs
-        sizes = [part.items for part in result.parts] or None
-        decisions = result.metric == "accuracy"
-        gold = result.gold == 1 if decisions else result.gold
-        found = paired_bootstrap(
-            _STATISTICS[result.metric], _predicted(result, kind), _predicted(counterpart, other_kind), gold, parts=sizes
-        )
-        differences.append(Difference(result.task, kind, found.value, found.low, found.high, found.p))
+    of_theirs = {result.task: result for result in theirs}
+    differences = [_difference(result, of_theirs.pop(result.task, None), kind, other_kind) for result in ours]
+    differences += [_no_difference(result, kind) for result in of_theirs.values()]
     return Comparison(other, differences)
+
+
+def _difference(ours: TaskResult, theirs: TaskResult | None, kind: str, other_kind: str) -> Difference:
+    if theirs is None or ours.gold is None or ours.places is None or theirs.places is None:
+        return _no_difference(ours, kind)
+    rows_of_theirs = {tuple(place): row for row, place in enumerate(theirs.places.tolist())}
+    rows = enumerate(map(tuple, ours.places.tolist()))
+    pairs = [(row, rows_of_theirs[place]) for row, place in rows if place in rows_of_theirs]
+    first, second = np.array(pairs, np.int64).reshape(-1, 2).T
+    figures: tuple[float, float, float, float] = (np.nan, np.nan, np.nan, np.nan)
+    if pairs and np.isfinite([ours.scores[kind].value, theirs.scores[other_kind].value]).all():
+        _, sizes = np.unique(ours.places[first, 0], return_counts=True)
+        figures = paired_bootstrap(
+            STATISTICS[ours.metric],
+            _predicted(ours, kind)[first],
+            _predicted(theirs, other_kind)[second],
+            (ours.gold == 1 if ours.metric == "accuracy" else ours.gold)[first],
+            parts=sizes.tolist(),
+        )
+    return Difference(ours.task, kind, *figures, len(pairs), ours.items + theirs.items - 2 * len(pairs))
+
+
+def _no_difference(result: TaskResult, kind: str) -> Difference:
+    return Difference(result.task, kind, np.nan, np.nan, np.nan, np.nan, 0, result.items)
 
 
 def _predicted(result: TaskResult, kind: str) -> npt.NDArray[Any]:

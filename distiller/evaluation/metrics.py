@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,6 +44,15 @@ def _standardised(values: npt.ArrayLike) -> Values:
         return centred / np.where(constant, np.nan, lengths)
 
 
+def uncentred_pearson(a: npt.ArrayLike, b: npt.ArrayLike) -> Values:
+    """The same about zero instead of the means: the cosine. NaN where either is zero throughout."""
+    first, second = (np.asarray(values, np.float64) for values in (a, b))
+    lengths = np.sqrt(np.square(first).sum(-1) * np.square(second).sum(-1))
+    with np.errstate(invalid="ignore"):  # infinite values have no correlation
+        correlations: Values = (first * second).sum(-1) / np.where(lengths == 0, np.nan, lengths)
+    return np.clip(correlations, -1, 1)
+
+
 def spearman(a: npt.ArrayLike, b: npt.ArrayLike) -> Values:
     """The correlation of ranks, in which equal values share the mean of theirs; NaN where either is constant."""
     return pearson(_ranks(np.asarray(a, np.float64)), _ranks(np.asarray(b, np.float64)))
@@ -68,6 +77,15 @@ def accuracy(predicted: npt.ArrayLike, gold: npt.ArrayLike) -> Values:
     """The share of right decisions; NaN of none."""
     right = np.asarray(predicted) == np.asarray(gold)
     return right.mean(-1) if right.shape[-1] else np.full(right.shape[:-1], np.nan)
+
+
+STATISTICS: Mapping[str, Statistic] = {
+    "accuracy": accuracy,
+    "Pearson": pearson,
+    "uncentred Pearson": uncentred_pearson,
+    "Spearman": spearman,
+}
+"""What results call them."""
 
 
 def best_threshold(similarities: npt.ArrayLike, gold: npt.ArrayLike) -> float:

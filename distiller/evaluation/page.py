@@ -29,6 +29,8 @@ _READING = {
     "static": "one vector a word, the same in every text",
     "accuracy": "share of right answers; pairs count as of one meaning from a threshold on that other pairs gave",
     "Spearman": "whether similarities rise in the order of people's ratings: 100 is the same order, 0 none in common",
+    "uncentred Pearson": "whether similarities change in the direction and in proportion to people's ratings: 100 is "
+    "always the same proportion, 0 no relation",
     "Pearson": "whether similarities rise in proportion to people's ratings: 100 is a straight line, 0 no relation",
 }
 SCORES_STYLE = """

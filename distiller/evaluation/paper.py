@@ -1,4 +1,4 @@
-"""What Arase & Kajiwara (2021) report for BERT-large, tables 3 to 6."""
+"""What is published: by Arase & Kajiwara (2021) for BERT-large, tables 3 to 6, and of static vectors."""
 
 PAPER: dict[str, dict[str, float]] = {
     "USim": {"baseline": 0.5966, "meaning": 0.6305, "context": 0.4147},
@@ -14,3 +14,13 @@ PAPER: dict[str, dict[str, float]] = {
     "PAWS-Wiki": {"baseline": 0.5576, "meaning": 0.5671},
 }
 """By benchmark, whole and with its test items, and by kind of vectors: shares and correlations."""
+
+_STATIC_TASKS = ("RG-65", "WS-353", "SimLex-999", "SimVerb-3500", "RW")
+_STATIC = {
+    "X2Static BERT-12 para": (0.7555, 0.7598, 0.5384, 0.4317, 0.5299),
+    "ASE BERT-12 best layer": (0.6948, 0.6768, 0.5195, 0.3889, 0.4343),
+}
+STATIC: dict[str, dict[str, float]] = {
+    task: {name: scores[place] for name, scores in _STATIC.items()} for place, task in enumerate(_STATIC_TASKS)
+}
+"""By benchmark and method: X2Static of Gupta & Jaggi (2021), and ASE of Bommasani et al. (2020) as they report it."""

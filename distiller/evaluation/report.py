@@ -20,10 +20,15 @@ _INTERVALS = (
     "Scores are times 100. Brackets hold bootstrap intervals of 95 %: how much a score would vary with other items of "
     "the same kind, not with another training."
 )
-_PAPER = " The paper's scores are those it reports for BERT-large."
+_PAPER = " The paper's scores are those it reports for BERT-large"
+_OTHER_ITEMS = ", in part of other items, as its rows say"
+_PUBLISHED = " Other rows are published scores of static vectors made of BERT-base."
 _BOLD = " Bold is the better of baseline and meaning where their intervals do not overlap."
-COMPARED = ["task", "vectors", "difference", "p"]
-PAIRED = "Both models on the same items: what is above zero speaks for the one that is evaluated here."
+COMPARED = ["task", "vectors", "items", "difference", "p"]
+PAIRED = (
+    "Both models on the same items: what is above zero speaks for the one that is evaluated here. Unpaired are items "
+    "that only one of them could score; they do not count."
+)
 
 
 @dataclass(frozen=True)
@@ -37,6 +42,10 @@ class Difference:
     high: float
     p: float
     """How likely so great a difference is, if the two were equally good."""
+    items: int = 0
+    """Items that both scored: the difference is of these."""
+    unpaired: int = 0
+    """Items that only one scored."""
 
 
 @dataclass(frozen=True)
@@ -133,7 +142,7 @@ def from_markdown(text: str) -> Iterator[tuple[list[str], list[Row]] | str]:
 def _read_row(cells: Sequence[str]) -> Row:
     best = next((place for place, cell in enumerate(cells) if cell.startswith("**")), None)
     plain = [_unescaped(cell.removeprefix("**").removesuffix("**")) for cell in cells]
-    return Row("paper" if plain[0] == "paper" else "task", plain, best)
+    return Row("paper" if plain[2:3] == [""] else "task", plain, best)  # what a paper says has no items here
 
 
 # ------------------------------------------------------------------------ rows
@@ -148,7 +157,11 @@ def note(evaluation: Evaluation) -> str:
     """What the figures are."""
     kinds = {*evaluation.kinds}
     reported = any(kinds & result.paper.keys() for result in evaluation.results)
-    return _INTERVALS + (_BOLD if kinds >= {"baseline", "meaning"} else "") + (_PAPER if reported else "")
+    elsewhere = any(kinds & result.paper.keys() and result.paper_items for result in evaluation.results)
+    said = _INTERVALS + (_BOLD if kinds >= {"baseline", "meaning"} else "")
+    if reported:
+        said += _PAPER + (_OTHER_ITEMS if elsewhere else "") + "."
+    return said + (_PUBLISHED if any(result.published for result in evaluation.results) else "")
 
 
 def rows(evaluation: Evaluation, verbose: bool = False) -> Iterator[Row]:
@@ -158,7 +171,10 @@ def rows(evaluation: Evaluation, verbose: bool = False) -> Iterator[Row]:
         yield _row("task", result, kinds)
         if result.paper.keys() & kinds:
             known = [_interval(result.paper.get(kind, math.nan)) for kind in kinds]
-            yield Row("paper", ["paper", "", "", *known])
+            whose = f"paper, {result.paper_items}" if result.paper_items else "paper"
+            yield Row("paper", [whose, "", "", *known])
+        for name, value in result.published.items():
+            yield Row("paper", [name, "", "", *(_interval(value if kind == "static" else math.nan) for kind in kinds)])
         if verbose:
             yield from (_row("part", part, kinds) for part in result.parts)
 
@@ -185,6 +201,7 @@ def compared_cells(comparison: Comparison) -> list[list[str]]:
         [
             each.task,
             each.kind,
+            f"{each.items:,}" + (f" +{each.unpaired:,} unpaired" if each.unpaired else ""),
             _interval(each.difference, each.low, each.high, sign="+"),
             "–" if math.isnan(each.p) else "<0.001" if each.p < 0.001 else f"{each.p:.3f}",
         ]
@@ -248,7 +265,7 @@ def _unescaped(literal: str) -> str:
 def _plain(value: Any) -> Any:
     """As JSON has it: without what belongs to single items, and without NaN."""
     if isinstance(value, dict):
-        return {key: _plain(each) for key, each in value.items() if key not in {"similarities", "gold"}}
+        return {key: _plain(each) for key, each in value.items() if key not in {"similarities", "gold", "places"}}
     if isinstance(value, list):
         return [_plain(each) for each in value]
     if isinstance(value, np.generic):

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 Vectors = npt.NDArray[np.float32]
 Similarities = npt.NDArray[np.float64]
+Places = npt.NDArray[np.int64]
 
 
 class Encoder(Protocol):
@@ -57,7 +58,7 @@ class TaskResult:
     task: str
     """For example "WiC" or "STS 2012"."""
     metric: str
-    """accuracy, Spearman or Pearson."""
+    """accuracy, Spearman, Pearson or uncentred Pearson."""
     items: int
     """Items that were scored."""
     scores: dict[str, Score]
@@ -65,9 +66,16 @@ class TaskResult:
     skipped: list[Skipped] = field(default_factory=list)
     paper: dict[str, float] = field(default_factory=dict)
     """What the paper reports for BERT-large, by kind of vectors, as shares: .684 for 68.4."""
+    paper_items: str = ""
+    """Which items the paper's figures are of, if not of these."""
+    published: dict[str, float] = field(default_factory=dict)
+    """What is published of other static vectors, by their name."""
     parts: list[TaskResult] = field(default_factory=list)
-    """Scores of sub-corpora, of which this one is the mean."""
+    """Scores of sub-corpora."""
     similarities: dict[str, Similarities] = field(default_factory=dict, repr=False)
     """By kind of vectors, what was predicted for each scored item."""
     gold: npt.NDArray[Any] | None = field(default=None, repr=False)
     """What people say of each scored item."""
+    places: Places | None = field(default=None, repr=False)
+    """Which item each scored one is, whatever was left out: (items, 2), the number of the sub-corpus whose scores are
+    averaged, 0 if none are, and the place of the item in it."""

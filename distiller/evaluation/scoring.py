@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from distiller.evaluation.files import ItemSet
 from distiller.evaluation.metrics import (
+    STATISTICS,
     Statistic,
     Values,
     accuracy,
@@ -18,12 +19,8 @@ from distiller.evaluation.metrics import (
     bootstrap,
     cosines,
     over_parts,
-    pearson,
-    spearman,
 )
-from distiller.evaluation.results import Encoder, Score, Similarities, Skipped, TaskResult
-
-_CORRELATIONS: Mapping[str, Statistic] = {"Pearson": pearson, "Spearman": spearman}
+from distiller.evaluation.results import Encoder, Places, Score, Similarities, Skipped, TaskResult
 
 
 @dataclass(frozen=True)
@@ -47,8 +44,28 @@ class Judged:
 
     def scored(self) -> tuple[dict[str, Similarities], Values]:
         """Similarities and gold of the items that have both."""
-        kept = np.array([reason is None for reason in self.missing], bool)
+        kept = self.places[:, 1]
         return {kind: values[kept] for kind, values in self.similarities.items()}, self.gold[kept]
+
+    @property
+    def places(self) -> Places:
+        """Which items have both: see `TaskResult`."""
+        kept = np.flatnonzero([reason is None for reason in self.missing])
+        return np.stack([np.zeros_like(kept), kept], 1)
+
+    def result(self, task: str, metric: str, scores: dict[str, Score]) -> TaskResult:
+        """Scores of these items."""
+        similarities, gold = self.scored()
+        return TaskResult(
+            task,
+            metric,
+            len(gold),
+            scores,
+            self.skipped,
+            similarities=similarities,
+            gold=gold,
+            places=self.places,
+        )
 
 
 def judge(encoder: Encoder, sets: Sequence[ItemSet]) -> list[Judged]:
@@ -99,11 +116,10 @@ def change(before: Judged, after: Judged) -> Judged:
 
 
 def correlated(task: str, metric: str, judged: Judged) -> TaskResult:
-    """Score similarities by their correlation with gold: Pearson or Spearman."""
+    """Score similarities by their correlation with gold: of Pearson, centred or not, or of Spearman."""
     similarities, gold = judged.scored()
-    statistic = _CORRELATIONS[metric]
-    scores = {kind: _score(statistic, values, gold) for kind, values in similarities.items()}
-    return TaskResult(task, metric, len(gold), scores, judged.skipped, similarities=similarities, gold=gold)
+    scores = {kind: _score(STATISTICS[metric], values, gold) for kind, values in similarities.items()}
+    return judged.result(task, metric, scores)
 
 
 def decided(task: str, tuning: Judged, judged: Judged) -> TaskResult:
@@ -112,8 +128,7 @@ def decided(task: str, tuning: Judged, judged: Judged) -> TaskResult:
     known, answers = tuning.scored()
     scores = {kind: _decision_score(known[kind], answers, values, gold) for kind, values in similarities.items()}
     left_out = [replace(skip, reason=f"for the threshold: {skip.reason}") for skip in tuning.skipped]
-    skipped = judged.skipped + left_out
-    return TaskResult(task, "accuracy", len(gold), scores, skipped, similarities=similarities, gold=gold)
+    return replace(judged.result(task, "accuracy", scores), skipped=judged.skipped + left_out)
 
 
 def _decision_score(known: Similarities, answers: Values, similarities: Similarities, gold: Values) -> Score:
@@ -126,18 +141,27 @@ def _decision_score(known: Similarities, answers: Values, similarities: Similari
 def answered(task: str, judged: Judged) -> TaskResult:
     """Score answers that are right or wrong: their similarity to gold is 1 or 0."""
     similarities, gold = judged.scored()
-    scores = {kind: _score(accuracy, values, gold) for kind, values in similarities.items()}
-    return TaskResult(task, "accuracy", len(gold), scores, judged.skipped, similarities=similarities, gold=gold)
+    return judged.result(task, "accuracy", {kind: _score(accuracy, each, gold) for kind, each in similarities.items()})
 
 
-def averaged(task: str, parts: Sequence[TaskResult]) -> TaskResult:
-    """The unweighted mean of the scores of sub-corpora."""
-    metric, sizes = parts[0].metric, [part.items for part in parts]
-    gold = np.concatenate([part.gold for part in parts if part.gold is not None])
-    similarities = {kind: np.concatenate([part.similarities[kind] for part in parts]) for kind in parts[0].scores}
-    scores = {kind: _score(_CORRELATIONS[metric], values, gold, sizes) for kind, values in similarities.items()}
-    skipped = [skip for part in parts for skip in part.skipped]
-    return TaskResult(task, metric, len(gold), scores, skipped, parts=list(parts), similarities=similarities, gold=gold)
+def averaged(task: str, metric: str, judged: Sequence[tuple[str, Judged]]) -> TaskResult:
+    """The unweighted mean of the scores of sub-corpora, each with its name."""
+    parts = [correlated(name, metric, of_part) for name, of_part in judged]
+    sizes = [part.items for part in parts]
+    scored = [of_part.scored() for _, of_part in judged]
+    gold = np.concatenate([gold for _, gold in scored])
+    similarities = {kind: np.concatenate([values[kind] for values, _ in scored]) for kind in parts[0].scores}
+    return TaskResult(
+        task,
+        metric,
+        len(gold),
+        {kind: _score(STATISTICS[metric], values, gold, sizes) for kind, values in similarities.items()},
+        [skip for part in parts for skip in part.skipped],
+        parts=parts,
+        similarities=similarities,
+        gold=gold,
+        places=np.concatenate([of_part.places + np.array([number, 0]) for number, (_, of_part) in enumerate(judged)]),
+    )
 
 
 def _score(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
+from corpusgen.errors import ConfigError
 from distiller.evaluation.files import (
     ItemSet,
     SentencePair,
@@ -13,6 +14,8 @@ from distiller.evaluation.files import (
     columns,
     named_lines,
     number,
+    read_lines,
+    read_text,
     record,
     sentence_pair,
 )
@@ -26,6 +29,22 @@ def read_sts(path: Path) -> ItemSet:
         return sentence_pair(item, first, second, number(score)) if score.strip() else None
 
     return ItemSet(*collect(path, named_lines(path), read))
+
+
+def read_semeval_sts(data: Path, gold: Path) -> ItemSet:
+    """A sub-corpus of STS as SemEval has it: lines of two sentences; and lines of a score, some without one."""
+    lines, scores = read_lines(data), read_text(gold).split("\n")  # also the empty lines at the end count
+    if len(scores) < len(lines) or "".join(scores[len(lines) :]).strip():
+        raise ConfigError(f"{data} has {len(lines)} lines, and {gold} not as many: they must belong together")
+
+    def read(item: str, row: tuple[str, str]) -> SentencePair:
+        first, second = columns(row[0], 2)[:2]
+        if not row[1].strip():
+            raise ValueError("it has no score")
+        return sentence_pair(item, first, second, number(columns(row[1], 1)[0]))
+
+    rows = ((f"{data.name}:{place}", row) for place, row in enumerate(zip(lines, scores, strict=False), 1))
+    return ItemSet(*collect(data, rows, read))
 
 
 def read_stsb(path: Path) -> ItemSet:

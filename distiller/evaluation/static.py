@@ -15,6 +15,7 @@ import numpy.typing as npt
 from corpusgen.errors import ConfigError
 from distiller.evaluation.files import ItemSet
 from distiller.evaluation.metrics import cosines
+from distiller.evaluation.paper import STATIC
 from distiller.evaluation.results import Skipped, TaskResult, Vectors
 from distiller.evaluation.scoring import Judged, answered, correlated
 from distiller.evaluation.static_files import (
@@ -121,7 +122,8 @@ def _score_similarity(name: str, items: ItemSet, vectors: StaticVectors) -> Task
     names, missing = _named([pair.item for pair in items.pairs], [pair.texts for pair in items.pairs], found[rows])
     gold = np.array([pair.gold for pair in items.pairs])
     similarities = {KIND: cosines(matrix[rows[:, 0]], matrix[rows[:, 1]])}
-    return correlated(name, "Spearman", Judged(names, gold, similarities, missing, items.skipped))
+    result = correlated(name, "Spearman", Judged(names, gold, similarities, missing, items.skipped))
+    return replace(result, published=STATIC.get(name, {}))
 
 
 def _look_up(vectors: StaticVectors, words: Sequence[str]) -> tuple[Vectors, npt.NDArray[np.bool_]]:

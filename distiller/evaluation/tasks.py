@@ -12,7 +12,7 @@ from distiller.evaluation.files import ItemSet
 from distiller.evaluation.paper import PAPER
 from distiller.evaluation.results import Encoder, TaskResult
 from distiller.evaluation.scoring import Judged, averaged, change, correlated, decided, joined, judge
-from distiller.evaluation.sentence_files import read_paws, read_sts, read_stsb
+from distiller.evaluation.sentence_files import read_paws, read_semeval_sts, read_sts, read_stsb
 from distiller.evaluation.static_files import read_similarities, similarity_files
 from distiller.evaluation.word_files import read_cosimlex, read_mclwic, read_scws, read_usages, read_usim, read_wic
 
@@ -80,27 +80,45 @@ def _cosimlex(folder: Path) -> _Read:
 
 
 def _score_cosimlex(judged: list[Judged]) -> list[TaskResult]:
+    """Of the changes by SemEval's metric, about zero, so that their direction counts; and by the paper's."""
     return [
-        _beside_paper(correlated("CoSimLex-I", "Pearson", change(*judged)), "CoSimLex-I"),
+        correlated("CoSimLex-I", "uncentred Pearson", change(*judged)),
+        _beside_paper(correlated("CoSimLex-I by the paper's metric", "Pearson", change(*judged)), "CoSimLex-I"),
         _beside_paper(correlated("CoSimLex-II", "Spearman", joined(*judged)), "CoSimLex-II"),
     ]
 
 
 def _sts(folder: Path) -> _Read:
-    files = {year: sorted((folder / year).glob("*.test.tsv")) for year in ("2012", "2013", "2014", "2015", "2016")}
-    paths = [path for of_year in files.values() for path in of_year]
-    if not paths:
-        raise ConfigError(f"{folder} has no sub-corpora: they are looked for as 2012/*.test.tsv to 2016/*.test.tsv")
-    return [read_sts(path) for path in paths], partial(_score_sts, paths)
+    found = {(year, name): files for year in _YEARS for name, files in _sub_corpora(folder / year).items()}
+    if not found:
+        raise ConfigError(
+            f"{folder} has no sub-corpora: they are looked for as 2012/*.test.tsv to 2016/*.test.tsv, or as "
+            "2012/STS.input.*.txt with 2012/STS.gs.*.txt"
+        )
+    sets = [read_sts(*files) if len(files) == 1 else read_semeval_sts(*files) for files in found.values()]
+    return sets, partial(_score_sts, list(found))
 
 
-def _score_sts(paths: list[Path], judged: list[Judged]) -> list[TaskResult]:
-    parts: dict[str, list[TaskResult]] = {}
-    for path, of_path in zip(paths, judged, strict=True):
-        benchmark = f"STS {path.parent.name}"
-        part = correlated(f"{benchmark} {path.name.removesuffix('.test.tsv')}", "Pearson", of_path)
-        parts.setdefault(benchmark, []).append(part)
-    return [_beside_paper(averaged(benchmark, of_year), benchmark) for benchmark, of_year in parts.items()]
+_YEARS = ("2012", "2013", "2014", "2015", "2016")
+
+
+def _sub_corpora(folder: Path) -> dict[str, Sequence[Path]]:
+    """By name, the file of a sub-corpus, or SemEval's two: texts and scores."""
+    found: dict[str, Sequence[Path]] = {
+        path.name.removesuffix(".test.tsv"): [path] for path in folder.glob("*.test.tsv")
+    }
+    for path in folder.glob("STS*.input.*.txt"):  # those of 2016 begin with STS2016
+        name = path.name.partition(".input.")[2].removesuffix(".txt").removeprefix("surprise.")
+        if name != "ALL":  # the others again
+            found.setdefault(name, [path, path.with_name(path.name.replace(".input.", ".gs."))])
+    return dict(sorted(found.items()))
+
+
+def _score_sts(names: list[tuple[str, str]], judged: list[Judged]) -> list[TaskResult]:
+    years: dict[str, list[tuple[str, Judged]]] = {}
+    for (year, name), of_part in zip(names, judged, strict=True):
+        years.setdefault(f"STS {year}", []).append((f"STS {year} {name}", of_part))
+    return [_beside_paper(averaged(benchmark, "Pearson", parts), benchmark) for benchmark, parts in years.items()]
 
 
 def _stsb(folder: Path) -> _Read:
@@ -143,7 +161,8 @@ def _chosen_splits(folder: Path, there: Iterable[str]) -> tuple[str, str]:
 
 
 def _score_decisions(benchmark: str, split: str, judged: list[Judged]) -> list[TaskResult]:
-    return [_beside_paper(decided(f"{benchmark} {split}", *judged), benchmark)]
+    result = _beside_paper(decided(f"{benchmark} {split}", *judged), benchmark)
+    return [result if split == "test" else replace(result, paper_items="test set")]
 
 
 def _mclwic(folder: Path) -> _Read:

@@ -29,6 +29,9 @@ from distiller.word_samples import (
 )
 from tests.distiller.test_backbone import save
 from tests.distiller.test_model import reference
+from tests.distiller.test_use import command
+from tests.distiller.test_use import model as saved  # noqa: F401 (a fixture)
+from tests.generate import support
 from tests.test_masked import sentence
 
 DIMENSION = 16
@@ -377,3 +380,30 @@ def test_a_baseline_has_no_attention(backbone):
 def test_nothing_to_analyse_with_is_an_error(model):
     with pytest.raises(ConfigError, match="English"):
         analyse(model, [], ["42", ""])
+
+
+def test_the_command_analyses_a_model_from_its_files_to_a_file(saved, tmp_path):  # noqa: F811
+    texts = support.sentences(120, seed=6)
+    write(
+        tmp_path / "eval" / "stsb" / "sts-dev.csv",
+        *(
+            f"g\tf\ty\t{n}\t{5 * (n % 2)}\t{a}\t{b}"
+            for n, (a, b) in enumerate(zip(texts[::2], texts[1::2], strict=True))
+        ),
+    )
+    write(tmp_path / "texts.txt", *support.sentences(200, seed=7), "")
+    out = tmp_path / "analysis.json"
+    printed = command("analyze", saved, "--data", tmp_path / "eval", "--texts", tmp_path / "texts.txt", "--json", out)
+    for shown in ("30 paraphrases, 30 pairs", "attention to layers", "mean cosine", "sentence length", str(out)):
+        assert shown in printed
+    found = json.loads(out.read_text())
+    assert found["attention"]["layers"] == [2, 3]
+    assert [each["name"] for each in found["cosines"]][:2] == [
+        "common words in paraphrases",
+        "common words in non-paraphrases",
+    ]
+    assert found["probes"][0]["scores"].keys() == {"meaning", "context", "baseline"}
+    with pytest.raises(ConfigError, match="there is no folder"):
+        command("analyze", saved, "--data", tmp_path / "eval", "--json", tmp_path / "absent" / "out.json")
+    with pytest.raises(ConfigError, match=r"no\.txt"):
+        command("analyze", saved, "--data", tmp_path / "eval", "--texts", tmp_path / "no.txt")

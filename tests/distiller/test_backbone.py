@@ -161,6 +161,40 @@ def test_words_of_one_text_share_one_run(folders, bert):
         np.testing.assert_array_equal(found, bert.states([text], [span])[0][0])
 
 
+def test_a_text_is_tokenised_once_whatever_is_asked_of_it(bert, monkeypatch):
+    texts = ["the small river stood.", "a castle."]
+    items = [(text, span) for text in texts for span in words_of(text)] * 3
+    random.Random(0).shuffle(items)
+    tokenised, encoded = [], Backbone._encoded
+    monkeypatch.setattr(Backbone, "_encoded", lambda self, some: tokenised.extend(some) or encoded(self, some))
+    states, _ = bert.states([text for text, _ in items], [span for _, span in items])
+    assert sorted(tokenised) == sorted(texts)
+    monkeypatch.undo()
+    for (text, span), found in zip(items, states, strict=True):
+        np.testing.assert_allclose(found, bert.states([text], [span])[0][0], rtol=1e-4, atol=1e-5)
+
+
+ODD = st.text(st.sampled_from("ab é中\u0301\u0323\u200b\u200d ﬁ½😀.,'\t"), max_size=6)
+ODD_TEXTS = st.lists(
+    st.sampled_from(["river", " castle", "[SEP]", "<s>", "[MASK] ", "e\u0301\u0323"]) | ODD, max_size=12
+)
+
+
+@settings(max_examples=60)
+@given(st.sampled_from(sorted(FAMILIES)), ODD_TEXTS.map("".join), st.data())
+def test_the_pieces_of_a_word_are_those_that_share_a_character_with_it(backbones, family, text, data):
+    start, end = sorted(data.draw(st.tuples(*[st.integers(0, len(text))] * 2)))
+    encoding = backbones[family]._backend.encode(text)
+    surface = range(start, end)
+    while surface and text[surface[0]].isspace():
+        surface = surface[1:]
+    while surface and text[surface[-1]].isspace():
+        surface = surface[:-1]
+    pieces = [number for number, place in enumerate(encoding.offsets) if set(range(*place)) & set(surface)]
+    found = module._ReadText(text, encoding).pieces_at(start, end)
+    assert found == ((pieces[0], pieces[-1]) if pieces else None)
+
+
 @settings(max_examples=15)
 @given(st.integers(0, 10_000), st.integers(1, 300))
 def test_neither_order_nor_batches_matter(bert, seed, batch_tokens):
@@ -276,6 +310,15 @@ def test_a_batch_that_does_not_fit_is_halved(folders, bert):
     small._model.register_forward_pre_hook(lambda *_: torch.empty(1 << 60))
     with pytest.raises(StageError, match="not even one text"):
         small.states(texts, spans)
+
+
+def test_until_the_states_come_over_nothing_waits_for_the_device(folders):
+    """A meta tensor has no values: whatever looked at one on the way, as a wait for a GPU would, raises."""
+    backbone = Backbone(BackboneSettings(model=folders["bert"]), device="meta")
+    ids, places = (torch.zeros(shape, dtype=torch.long, device="meta") for shape in ((2, 9), (4,)))
+    states = backbone._states_at({"input_ids": ids}, places, places)
+    assert states.is_meta
+    assert states.shape == (4, len(backbone.layers), backbone.dimension)
 
 
 def test_nan_is_an_error_that_says_what_to_do(folders):

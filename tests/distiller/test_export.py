@@ -12,11 +12,14 @@ import torch
 
 from corpusgen.errors import ConfigError, CorpusgenError
 from distiller import export
+from distiller.backbone import Backbone
 from distiller.export import export_onnx
+from distiller.model import WordModel
 from distiller.saved import write_saved
+from distiller.settings import BackboneSettings
 from distiller.word_distiller import WordDistiller
 from tests.distiller.test_backbone import LONGEST, reference, save, some_items
-from tests.distiller.test_word_distiller import DIMENSION, saved_on
+from tests.distiller.test_word_distiller import DIMENSION, HEADS, saved_on
 from tests.test_masked import COMPOUND
 
 
@@ -134,6 +137,24 @@ def test_the_opset_is_the_one_asked_for_or_an_error(baseline, tmp_path):
     assert not (tmp_path / "old.onnx").exists()
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("family", ["bert", "roberta"])
+def test_frozen_model_and_distillers_compile_into_one_graph(family, tmp_path):
+    frozen = save(family, tmp_path)
+    model = WordDistiller(Backbone(BackboneSettings(model=frozen)), WordModel(DIMENSION, HEADS, seed=1))
+    whole = export._Graph(model).eval()
+    compiled = torch.compile(whole, backend="aot_eager", fullgraph=True)
+    for count in (2, 5):
+        texts, spans = some_items(count, seed=count)
+        inputs = [torch.from_numpy(values) for values in inputs_of(frozen, texts, spans).values()]
+        with torch.no_grad():
+            plainly = whole(*inputs)  # also before it is compiled: the first call puts transformers' hooks in place
+            made = compiled(*inputs)
+        for found, expected, vectors in zip(made, plainly, model.encode(texts, spans, output="both"), strict=True):
+            torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
+            near(found, vectors)
+
+
 class Program:
     """One that can be saved but for the end of it."""
 
@@ -157,6 +178,14 @@ def test_a_file_is_replaced_as_a_whole_or_not_at_all(baseline, tmp_path, monkeyp
     export_onnx(baseline, str(path))
     assert path.read_bytes() == b"graph"
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("path", ["{folder}", "{folder}/", "{folder}/absent/", "s3://bucket", "s3://bucket/prefix/"])
+def test_a_folder_is_refused_before_the_work(baseline, tmp_path, monkeypatch, path):
+    monkeypatch.setattr(export, "_program", lambda *_: pytest.fail("it was exported already"))
+    with pytest.raises(ConfigError, match=r"is a folder: give the name of a file in it, such as .*/model\.onnx"):
+        export_onnx(baseline, path.format(folder=tmp_path))
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_graph_on_s3(baseline, s3_root, s3_server, monkeypatch):

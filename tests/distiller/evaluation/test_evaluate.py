@@ -2,19 +2,23 @@
 
 import json
 import shutil
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from corpusgen.errors import ConfigError
+from corpusgen.errors import ConfigError, CorpusgenError
 from distiller.backbone import Backbone
+from distiller.evaluation import evaluate as running
 from distiller.evaluation.evaluate import ModelEncoder, compare, evaluate
+from distiller.evaluation.scoring import Judged, averaged, correlated, decided
 from distiller.model import WordModel
-from distiller.saved import put_in_card
-from distiller.settings import BackboneSettings
+from distiller.saved import SavedModel, evaluation_in, put_in_card, write_saved
+from distiller.settings import BackboneSettings, TrainSettings
 from distiller.word_distiller import WordDistiller
-from tests.distiller.test_use import command, model  # noqa: F401 (a fixture)
+from tests.distiller.test_use import VALIDATION, command, model  # noqa: F401 (a fixture)
 from tests.generate import support
 
 
@@ -77,6 +81,75 @@ def test_a_model_is_as_good_as_itself(loaded, data):
         assert (difference.difference, difference.low, difference.high) == (0, 0, 0)
 
 
+def judged(count, missing=(), seed=0):
+    """Items whose similarities say something of gold; those that are missing could not be encoded."""
+    random = np.random.default_rng(seed)
+    gold = random.normal(size=count)
+    reasons = ["too long" if place in missing else None for place in range(count)]
+    similarities = {"meaning": gold + random.normal(size=count), "baseline": gold}
+    return Judged([str(place) for place in range(count)], gold, similarities, reasons)
+
+
+def test_items_are_paired_by_what_they_are_and_not_by_how_many():
+    """Each model leaves out another item: of all others both say the same."""
+    ours, theirs = (correlated("t", "Pearson", judged(60, missing)) for missing in ([3], [40]))
+    assert ours.items == theirs.items
+    (found,) = compare([ours], [theirs], "other", "meaning").differences
+    assert (found.difference, found.low, found.high) == (0, 0, 0)
+    assert (found.items, found.unpaired) == (58, 2)
+
+
+def test_items_of_sub_corpora_are_paired_within_them():
+    def year(*missing):
+        return averaged("STS", "Pearson", [(f"{n}", judged(40, left_out, n)) for n, left_out in enumerate(missing)])
+
+    (found,) = compare([year([1, 2], [])], [year([], [30, 31])], "other", "meaning").differences
+    assert (found.difference, found.low, found.high, found.items, found.unpaired) == (0, 0, 0, 76, 4)
+    whole = year([], [])
+    (found,) = compare([whole], [whole], "itself", "meaning", "baseline").differences
+    assert found.difference == pytest.approx(whole.scores["meaning"].value - 1)
+
+
+def test_no_task_disappears_from_a_comparison():
+    first, second, third = (correlated(name, "Pearson", judged(30)) for name in "abc")
+    unlike = correlated("b", "Pearson", judged(30, range(15)))
+    nothing = correlated("c", "Pearson", judged(30, range(30)))
+    disjoint = correlated("b", "Pearson", judged(30, range(15, 30)))
+    found = {
+        each.task: each for each in compare([first, unlike, third], [disjoint, nothing], "o", "meaning").differences
+    }
+    assert {name: (each.items, each.unpaired) for name, each in found.items()} == {
+        "a": (0, 30),
+        "b": (0, 30),
+        "c": (0, 30),
+    }
+    assert all(np.isnan(each.difference) for each in found.values())
+    (missed,) = compare([], [second], "o", "meaning").differences
+    assert (missed.task, missed.items, missed.unpaired) == ("b", 0, 30)
+
+
+def test_decisions_without_a_threshold_are_not_compared():
+    gold = np.arange(20) % 2.0
+    items = Judged([""] * 20, gold, {"meaning": gold, "baseline": gold}, [None] * 20)
+    untuned = decided("WiC", replace(items, missing=["too long"] * 20), items)
+    (found,) = compare([untuned], [decided("WiC", items, items)], "other", "meaning").differences
+    assert (found.items, found.unpaired) == (20, 0)
+    assert np.isnan(found.difference)
+
+
+def test_texts_that_the_model_reads_nothing_in_cost_one_run(loaded, monkeypatch):
+    texts, seen = support.sentences(9, seed=7), []
+    run = Backbone.piece_states
+    monkeypatch.setattr(Backbone, "piece_states", lambda self, some: seen.append(len(some)) or run(self, some))
+    sentences, missing = ModelEncoder(loaded).sentences(["\u200b", *texts, "\u200b \u200b", "\u200d"])
+    assert seen == [12]
+    assert [place for place, reason in enumerate(missing) if reason] == [0, 10, 11]
+    np.testing.assert_allclose(sentences["context"][1:10], loaded.encode_sentences(texts, output="context"), atol=1e-5)
+    only, missing = ModelEncoder(loaded).sentences(["\u200b", "\u200d"])
+    assert not only["meaning"].any()
+    assert all(missing)
+
+
 def test_a_baseline_has_one_kind(loaded, data):
     evaluation = evaluate(WordDistiller(loaded.backbone, None), "plain", str(data), ["stsb"])
     assert set(evaluation.results[0].scores) == {"baseline"}
@@ -98,6 +171,86 @@ def test_the_command_wants_one_model(data):
         command("evaluate", "--data", data)
 
 
+@pytest.mark.parametrize("option", ["--json", "--markdown", "--report"])
+def test_a_file_that_cannot_be_written_is_refused_first(model, data, tmp_path, monkeypatch, option):  # noqa: F811
+    monkeypatch.setattr(running, "evaluate", None)
+    for path, message in (
+        (tmp_path / "absent" / "out", "there is no folder .*absent; make it first"),
+        (tmp_path, "is a folder: give the name of a file in it"),
+        (f"{tmp_path}/absent/", "is a folder"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            command("evaluate", model, "--data", data, option, path)
+
+
+@pytest.fixture(scope="module")
+def compared(model, tmp_path_factory):  # noqa: F811
+    """Another model, whose frozen one is no longer where it was; and where that one is now."""
+    folder = tmp_path_factory.mktemp("compared")
+    backbone = shutil.copytree(Path(model).parent / "backbone", folder / "moved")
+    named = BackboneSettings(model=str(folder / "absent"))
+    settings = TrainSettings(corpus="none", output="none", backbone=named, heads=4)
+    write_saved(str(folder / "model"), SavedModel.of(WordModel(16, 4, seed=9), settings, [2, 3], {}, VALIDATION))
+    return folder / "model", backbone
+
+
+def test_a_model_is_compared_with_another_on_a_frozen_model_of_its_own(model, data, compared, tmp_path):  # noqa: F811
+    options = ("--data", data, "--tasks", "stsb", "--json", tmp_path / "out.json", "--compare", compared[0])
+    printed = command("evaluate", model, *options, "--compare-backbone", compared[1])
+    assert "compared with" in printed
+    (found,) = json.loads((tmp_path / "out.json").read_text())["compared"]["differences"]
+    assert (found["kind"], found["items"], found["unpaired"]) == ("meaning", 40, 0)
+    with pytest.raises(CorpusgenError, match="absent"):
+        command("evaluate", model, *options, "--backbone", compared[1])
+
+
+def test_a_frozen_model_is_compared_with_a_trained_one(model, data, compared, tmp_path):  # noqa: F811
+    backbone = Path(model).parent / "backbone"
+    options = ("--data", data, "--tasks", "stsb", "--json", tmp_path / "out.json", "--compare", compared[0])
+    command("evaluate", "--baseline", backbone, *options, "--compare-backbone", compared[1])
+    found = json.loads((tmp_path / "out.json").read_text())
+    assert found["compared"]["other"] == f"the meaning vectors of {compared[0]}"
+    ours = found["results"][0]["scores"]["baseline"]["value"]
+    command("evaluate", compared[0], *options[:6], "--backbone", compared[1])
+    theirs = json.loads((tmp_path / "out.json").read_text())["results"][0]["scores"]["meaning"]["value"]
+    assert found["compared"]["differences"][0]["difference"] == pytest.approx(ours - theirs, abs=1e-5)
+
+
+def test_static_vectors_are_compared_with_others(tmp_path):
+    random = np.random.default_rng(0)
+    words = [f"w{n}" for n in range(40)]
+    for name, known in (("ours", words[1:]), ("theirs", words[:-1])):
+        rows = ["{} {}".format(word, " ".join(f"{x:.4f}" for x in random.normal(size=8))) for word in known]
+        (tmp_path / f"{name}.txt").write_text("\n".join(rows) + "\n")
+    (tmp_path / "wordsim").mkdir()
+    pairs = [f"{a} {b} {random.uniform():.3f}" for a, b in pairwise(words)]
+    (tmp_path / "wordsim" / "EN-RG-65.txt").write_text("\n".join(pairs) + "\n")
+    (tmp_path / "wordsim" / "EN-MSR.txt").write_text("w1 w2 w3 w4\nw5 w6 w7 w8\nw0 w1 w2 w3\n")
+    out = tmp_path / "out.json"
+    files = ("--static", tmp_path / "ours.txt", "--compare", tmp_path / "theirs.txt")
+    command("evaluate", *files, "--data", tmp_path, "--json", out)
+    differences = {each["task"]: each for each in json.loads(out.read_text())["compared"]["differences"]}
+    assert {task: (each["items"], each["unpaired"]) for task, each in differences.items()} == {
+        "RG-65": (37, 2),
+        "MSR analogies": (2, 1),
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--static", "v.txt", "--backbone", "b"), "--backbone: only a trained model"),
+        (("--baseline", "bert", "--backbone", "b"), "--backbone: only a trained model"),
+        (("--static", "v.txt", "--compare", "w.txt", "--compare-backbone", "b"), "no other trained model"),
+        (("runs/mine", "--compare-backbone", "b"), "no other trained model"),
+        (("owner/name", "--card"), "only the card of a model in a folder or on S3"),
+    ],
+)
+def test_options_that_would_be_ignored_are_refused(data, arguments, message):
+    with pytest.raises(ConfigError, match=message):
+        command("evaluate", *arguments, "--data", data)
+
+
 def test_the_table_goes_into_the_card_in_the_place_of_an_earlier_one(model, data, tmp_path):  # noqa: F811
     copy = shutil.copytree(model, tmp_path / "model")
     for tasks in ("wic", "stsb"):
@@ -111,3 +264,19 @@ def test_the_table_goes_into_the_card_in_the_place_of_an_earlier_one(model, data
         command("evaluate", "--baseline", model, "--data", data, "--card")
     with pytest.raises(ConfigError, match="only the card of a model in a folder or on S3"):
         put_in_card("owner/name", "")
+
+
+@pytest.mark.parametrize("after", ["", "## Licence\n\nMine.\n", "# Notes\n\n### Evaluation\n\nOf my own.\n"])
+def test_a_card_keeps_what_its_owner_wrote(model, tmp_path, after):  # noqa: F811
+    copy = shutil.copytree(model, tmp_path / "model")
+    before = "# A model\n\n## Evaluation data\n\nNone.\n"
+    (copy / "README.md").write_text(before + ("\n" + after if after else ""))
+    put_in_card(str(copy), "| first |\n")
+    assert evaluation_in((copy / "README.md").read_text()) == "| first |"
+    (copy / "README.md").write_text(f"{before}\n## Evaluation\n\n| first |\n\n{after}")
+    for scores in ("| second |", "| third |"):
+        put_in_card(str(copy), f"{scores}\n")
+        card = (copy / "README.md").read_text()
+        assert card.rstrip() == f"{before}\n## Evaluation\n\n{scores}\n\n{after}".rstrip()
+        assert evaluation_in(card) == scores
+    assert evaluation_in(before + after) == ""

@@ -6,7 +6,7 @@ import pytest
 
 from corpusgen.errors import ConfigError
 from distiller.evaluation.files import token_span, unmarked
-from distiller.evaluation.sentence_files import read_paws, read_sts, read_stsb
+from distiller.evaluation.sentence_files import read_paws, read_semeval_sts, read_sts, read_stsb
 from distiller.evaluation.static_files import (
     SIMILARITIES,
     Layout,
@@ -194,6 +194,25 @@ def test_pairs_of_sts_without_a_score_are_no_items(tmp_path):
     assert [pair.texts for pair in items.pairs] == [('"One\u2028line.', "Two"), ("One", "Two")]
     assert gold(items) == [4.5, 1]
     assert skipped(items).keys() == {f"a.test.tsv:{line}" for line in (1, 4, 5)}
+
+
+@pytest.mark.parametrize("end", ["", "\n", "\n\n"])
+def test_sts_of_semeval_has_its_scores_in_a_second_file(tmp_path, end):
+    data = write(tmp_path / "STS.input.a.txt", "One\tTwo\r", "Three", "One\tThree", "\tTwo", "Two\tOne", "Two\tTwo")
+    scores = tmp_path / "STS.gs.a.txt"
+    scores.write_text("4.5\r\n1\n2\n3\nx\n" + end)  # of the last there is none, with or without a line
+    items = read_semeval_sts(data, scores)
+    assert [(pair.texts, pair.gold) for pair in items.pairs] == [(("One", "Two"), 4.5), (("One", "Three"), 2)]
+    assert skipped(items).keys() == {f"STS.input.a.txt:{line}" for line in (2, 4, 5, 6)}
+    assert skipped(items)["STS.input.a.txt:6"] == "it has no score"
+
+
+@pytest.mark.parametrize("scores", ["4.5", "4.5\n1\n2"])
+def test_sts_of_semeval_with_scores_of_another_set_is_refused(tmp_path, scores):
+    data = write(tmp_path / "STS.input.a.txt", "One\tTwo", "Three\tFour")
+    (tmp_path / "STS.gs.a.txt").write_text(scores)
+    with pytest.raises(ConfigError, match=r"STS\.gs\.a\.txt not as many"):
+        read_semeval_sts(data, tmp_path / "STS.gs.a.txt")
 
 
 def test_the_sts_benchmark_may_have_more_columns(tmp_path):

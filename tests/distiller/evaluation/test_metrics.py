@@ -17,6 +17,7 @@ from distiller.evaluation.metrics import (
     paired_bootstrap,
     pearson,
     spearman,
+    uncentred_pearson,
 )
 
 VALUES = st.one_of(st.integers(-3, 3).map(float), st.integers(-1000, 1000).map(lambda value: value / 7))
@@ -64,6 +65,23 @@ def test_equal_values_share_their_mean_rank():
     assert spearman([1, 2, 2, 3], [1, 2, 3, 4]) == pytest.approx(4.5 / np.sqrt(4.5 * 5))
 
 
+def test_the_uncentred_correlation_is_about_zero():
+    assert uncentred_pearson([1, 2, 2], [2, 4, 4]) == pytest.approx(1)
+    assert uncentred_pearson([1, 1, 1], [1, 1, -1]) == pytest.approx(1 / 3)
+    # All changes are in the wrong direction, though larger where people's are larger.
+    assert uncentred_pearson([-3, -2, -1], [1, 2, 3]) == pytest.approx(-10 / 14)
+    assert np.isnan(uncentred_pearson([0, 0], [1, 2]))
+    assert np.isnan(uncentred_pearson([], []))
+    assert np.isnan(uncentred_pearson([np.inf, 1], [1, 2]))
+
+
+@given(PAIRS)
+def test_the_uncentred_correlation_of_centred_values_is_pearsons(pair):
+    centred = pair - pair.mean(1, keepdims=True)
+    if np.isfinite(pearson(*pair)):
+        assert uncentred_pearson(*centred) == pytest.approx(pearson(*pair), abs=1e-9)
+
+
 @pytest.mark.parametrize("correlation", [pearson, spearman])
 @pytest.mark.parametrize("values", [[], [1.0], [0.1] * 7, [1.0, np.nan, 2.0], [1e30] * 3])
 def test_what_has_no_correlation_is_not_a_number(correlation, values):
@@ -71,7 +89,7 @@ def test_what_has_no_correlation_is_not_a_number(correlation, values):
     assert np.isnan(correlation(np.arange(len(values)), values))
 
 
-@pytest.mark.parametrize("statistic", [pearson, spearman, accuracy])
+@pytest.mark.parametrize("statistic", [pearson, uncentred_pearson, spearman, accuracy])
 def test_rows_are_separate(statistic):
     a, b = np.random.default_rng(0).integers(0, 4, (2, 6, 9))
     assert statistic(a, b).tolist() == [float(statistic(*rows)) for rows in zip(a, b, strict=True)]

@@ -4,6 +4,7 @@ import io
 import json
 import math
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -71,9 +72,9 @@ def sts():
 def evaluation():
     skipped = [Skipped("1", "<script>alert(1)</script>"), Skipped("2", "cut | off"), Skipped("3", "cut | off")]
     differences = [
-        Difference("WiC", "meaning", 0.02, 0.01, 0.03, 0.0001),
-        Difference("USim", "meaning", -0.01, -0.03, 0.01, 0.4),
-        Difference("STS 2012", "meaning", math.nan, math.nan, math.nan, math.nan),
+        Difference("WiC", "meaning", 0.02, 0.01, 0.03, 0.0001, 199, 2),
+        Difference("USim", "meaning", -0.01, -0.03, 0.01, 0.4, 150, 0),
+        Difference("STS 2012", "meaning", math.nan, math.nan, math.nan, math.nan, 0, 1099),
     ]
     return Evaluation("runs/a_b", "bert", [wic(skipped=skipped), rated(), sts()], 75.4, Comparison("old", differences))
 
@@ -125,15 +126,33 @@ class TestTable:
         assert "meaning" not in text
         assert ("paper" in text) == (kind == "baseline")
 
+    def test_says_where_the_papers_figures_are_of_other_items(self):
+        elsewhere = Evaluation("m", "bert", [replace(wic(), task="WiC dev", paper_items="test set")], 1.0)
+        assert re.split(r"\s{2,}", printed(table(elsewhere)).splitlines()[3].strip())[:2] == ["paper, test set", "65.0"]
+        assert "in part of other items" in note(elsewhere)
+        assert "in part of other items" not in note(Evaluation("m", "bert", [wic()], 1.0))
+
+    def test_shows_what_is_published_of_other_static_vectors(self):
+        published = {"X2Static BERT-12 para": 0.7555, "ASE BERT-12 best layer": 0.6948}
+        result = TaskResult("RG-65", "Spearman", 65, {"static": Score(0.7, 0.6, 0.8)}, published=published)
+        evaluation = Evaluation("vectors", "", [result], 1.0)
+        _, x2static, ase = rows(evaluation)
+        assert (x2static.role, x2static.cells) == ("paper", ["X2Static BERT-12 para", "", "", "75.5"])
+        assert ase.cells[-1] == "69.5"
+        assert "published scores of static vectors" in note(evaluation)
+        assert next(iter(from_markdown(to_markdown(evaluation))))[1] == list(rows(evaluation))
+
     def test_takes_names_for_no_markup(self):
         evaluation = Evaluation("[red]m[/red]", "[/x]", [wic()], 1.0)
         assert "[red]m[/red] on [/x]" in printed(table(evaluation))
 
     def test_shows_differences_to_another_model(self, evaluation):
         lines = printed(comparison_table(evaluation.compared)).splitlines()
-        assert lines[2].split() == ["WiC", "meaning", "+2.0", "[+1.0,", "+3.0]", "<0.001"]
+        items = ["199", "+2", "unpaired"]
+        assert lines[2].split() == ["WiC", "meaning", *items, "+2.0", "[+1.0,", "+3.0]", "<0.001"]
+        assert lines[3].split()[2] == "150"
         assert lines[3].split()[-1] == "0.400"
-        assert lines[4].split()[-2:] == ["–", "–"]
+        assert lines[4].split()[-5:] == ["0", "+1,099", "unpaired", "–", "–"]
 
 
 class TestJson:
@@ -152,8 +171,8 @@ class TestJson:
 
     def test_leaves_single_items_out(self, evaluation):
         text = json.dumps(to_json(evaluation))
-        assert "similarities" not in text
-        assert "gold" not in text
+        for name in ("similarities", "gold", "places"):
+            assert name not in text
 
     def test_rounds_also_what_numpy_made(self):
         result = TaskResult("t", "Pearson", 3, {"static": Score(np.float32(1 / 3), np.float64(0.1), math.inf)})
@@ -166,7 +185,7 @@ class TestMarkdown:
     def test_rows_have_as_many_cells_as_the_head(self, evaluation, named):
         evaluation.results.append(TaskResult(named, "Spearman", 0, {}))
         blocks = to_markdown(evaluation).split("\n\n")
-        for block, cells in ((blocks[0], 6), (blocks[3], 4)):
+        for block, cells in ((blocks[0], 6), (blocks[3], 5)):
             assert {len(re.findall(r"(?<!\\)\|", line)) for line in block.splitlines()} == {cells + 1}
 
     def test_says_what_intervals_are_and_counts_skipped_items_by_reason(self, evaluation):

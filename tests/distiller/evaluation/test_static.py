@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from corpusgen.errors import ConfigError
+from distiller.evaluation.paper import STATIC
 from distiller.evaluation.static import find_static_tasks, solve
 
 
@@ -38,6 +39,15 @@ def test_similarities_are_scored_by_rank_and_words_without_a_vector_are_named(tm
         ("EN-RG-65.txt:5", "2 columns instead of 3"),
         ("EN-RG-65.txt:4 (Unknown)", "a word has no vector"),
     ]
+
+
+def test_similarities_stand_beside_what_is_published(tmp_path):
+    write(tmp_path, "EN-RG-65.txt", "a b 4", "a c 3")
+    write(tmp_path, "EN-MEN-TR-3k.txt", "a b 4", "a c 3")
+    rg65, men = run(tmp_path, {"a": [1, 0], "b": [1, 0.1], "c": [0, 1]})
+    assert rg65.published == {"X2Static BERT-12 para": 0.7555, "ASE BERT-12 best layer": 0.6948}
+    assert men.published == {}
+    assert STATIC["RW"] == {"X2Static BERT-12 para": 0.5299, "ASE BERT-12 best layer": 0.4343}
 
 
 def test_a_word_as_written_comes_before_its_lower_case(tmp_path):

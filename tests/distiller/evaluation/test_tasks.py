@@ -79,6 +79,7 @@ def test_the_threshold_is_chosen_on_dev_and_scored_on_test(tmp_path):
     assert result.similarities["meaning"] == pytest.approx([0.2, 0.3, 0.4])
     assert result.gold.tolist() == [0, 1, 1]
     assert result.paper == {"baseline": 0.6657, "meaning": 0.6729, "context": 0.6221}
+    assert result.paper_items == ""
     assert not any("train" in text for text, _ in encoder.calls[0])
 
 
@@ -98,6 +99,7 @@ def test_without_gold_of_the_test_set_dev_is_scored_with_a_threshold_of_train(tm
     similar |= write_wic(tmp_path, "test", [0.5, 0.6])
     (result,) = run(tmp_path, FakeEncoder(similar))
     assert (result.task, meaning(result).threshold, meaning(result).value) == ("WiC dev", 0.11, 1)
+    assert (result.paper["meaning"], result.paper_items) == (0.6729, "test set")
 
 
 def test_a_single_set_cannot_be_decided(tmp_path):
@@ -202,8 +204,13 @@ def test_cosimlex_scores_changes_and_both_contexts(tmp_path):
             ]
             return {"meaning": np.array(vectors)}, [None] * len(texts)
 
-    changed, each = run(tmp_path, InOneText(cosines))
-    assert (changed.task, changed.metric, changed.items) == ("CoSimLex-I", "Pearson", 3)
+    official, changed, each = run(tmp_path, InOneText(cosines))
+    # (.5 * 5 - .1 * 3 + .7 * 8) / sqrt((.25 + .01 + .49) * (25 + 9 + 64)): about zero, as SemEval scores it.
+    assert (official.task, official.metric, official.items) == ("CoSimLex-I", "uncentred Pearson", 3)
+    assert meaning(official).value == pytest.approx(7.8 / np.sqrt(0.75 * 98))
+    assert official.paper == {}
+    assert (changed.task, changed.metric, changed.items) == ("CoSimLex-I by the paper's metric", "Pearson", 3)
+    assert changed.paper["meaning"] == 0.7576
     assert changed.gold.tolist() == [5, 3, -8]
     assert changed.similarities["meaning"] == pytest.approx([0.5, -0.1, -0.7])
     assert meaning(changed).value == pytest.approx(float(pearson([0.5, -0.1, -0.7], [5, 3, -8])))
@@ -232,6 +239,27 @@ def test_a_year_of_sts_is_the_mean_of_its_sub_corpora(tmp_path):
     assert sorted(encoder.calls[0]) == sorted([*similar, "first"])
 
 
+def test_sts_is_read_as_semeval_has_it(tmp_path):
+    folder = tmp_path / "sts" / "2012"
+    write(folder / "STS.input.surprise.a.txt", *(f"first\ta{n}" for n in range(4)), "first\tnever")
+    write(folder / "STS.gs.surprise.a.txt", "0", "1", "", "3\t100", "")
+    write(folder / "STS.gs.ALL.txt", "0", "1", "", "3", "")
+    write(folder / "STS.input.b.txt", "first\tnever")
+    write(folder / "b.test.tsv", *(f"{n}\tfirst\ta{n}" for n in range(4)))
+    write(tmp_path / "sts" / "2016" / "STS2016.input.c-c.txt", *(f"first\ta{n}" for n in range(4)))
+    write(tmp_path / "sts" / "2016" / "STS2016.gs.c-c.txt", "3", "2", "1", "0")
+    encoder = FakeEncoder({f"a{n}": n / 10 for n in range(4)})
+    first, last = run(tmp_path, encoder)
+    assert [(part.task, part.items) for part in first.parts] == [("STS 2012 a", 3), ("STS 2012 b", 4)]
+    assert [(skip.item, skip.reason) for skip in first.skipped] == [
+        ("STS.input.surprise.a.txt:3", "it has no score"),
+        ("STS.input.surprise.a.txt:5", "it has no score"),
+    ]
+    assert first.places.tolist() == [[0, 0], [0, 1], [0, 2], [1, 0], [1, 1], [1, 2], [1, 3]]
+    assert [(part.task, meaning(part).value) for part in last.parts] == [("STS 2016 c-c", pytest.approx(-1))]
+    assert "never" not in encoder.calls[0]
+
+
 def test_both_parts_of_the_sts_benchmark_are_scored(tmp_path):
     for split in ("dev", "test"):
         rows = [f"g\tf\t2012\t1\t{score}\tfirst\t{split}{score}" for score in (1, 2, 3)]
@@ -257,6 +285,7 @@ def test_items_without_a_vector_are_named_and_do_not_count(tmp_path):
     (result,) = run(tmp_path, FakeEncoder(similar, unable=["x dev2", "x test3"]))
     assert (result.items, meaning(result).value) == (3, 1)
     assert len(result.similarities["meaning"]) == len(result.gold) == 3
+    assert result.places.tolist() == [[0, 0], [0, 1], [0, 2]]
     assert [(skip.item, skip.reason) for skip in result.skipped] == [
         ("test.data.txt:5", "1 columns instead of 5"),
         ("test.data.txt:4", "too long"),
@@ -270,7 +299,7 @@ def test_a_context_without_a_vector_costs_the_change_and_one_of_two_similarities
         for n in range(4)
     ]
     write(tmp_path / "cosimlex" / "cosimlex_en.csv", "word1\tword2\tcontext1\tcontext2\tsim1\tsim2", *rows, "broken")
-    changed, each = run(tmp_path, FakeEncoder({}, unable=["x y 2"]))
+    _, changed, each = run(tmp_path, FakeEncoder({}, unable=["x y 2"]))
     assert (changed.items, len(changed.skipped), each.items, len(each.skipped)) == (3, 2, 7, 3)
 
 
