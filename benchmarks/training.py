@@ -4,8 +4,8 @@
 
 Cached: triples a second of our loop on features in a mapped file, against the same step on tensors in memory. Online
 (with a model): triples a second of states as training asks for them, against the bare model on all texts ready-made in
-batches sorted by length. Workers: two processes with one thread each against one. Contestants take turns in several
-rounds; a figure is the median of the rounds' ratios.
+batches sorted by length; both on one core. Workers: two processes with a core each against one. Contestants take turns
+in several rounds; a figure is the median of the rounds' ratios.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 os.environ.update(OMP_NUM_THREADS="1", MKL_NUM_THREADS="1", TOKENIZERS_PARALLELISM="false")
 
@@ -32,7 +32,8 @@ import torch.distributed as dist
 import torch.multiprocessing as processes
 from torch.nn.parallel import DistributedDataParallel
 
-from benchmarks.masked import call_on_all, padded_batches, targets
+from benchmarks.baselines.bare import call_on_all, padded_batches
+from benchmarks.masked import targets
 from distiller.data import FeatureChunk, MappedFeatures
 from distiller.model import TrainingPlace
 from distiller.settings import BackboneSettings, TrainSettings
@@ -107,69 +108,89 @@ def online_ratio(arguments: argparse.Namespace) -> dict[str, float]:
     return {"triples/s": statistics.median(rates), "speed against the bare model": statistics.median(ratios)}
 
 
-def train_in_process(rank: int, workers: int, port: int, folder: str, arguments: argparse.Namespace, out: Any) -> None:
-    torch.set_num_threads(1)
-    if workers > 1:
-        dist.init_process_group("gloo", f"tcp://127.0.0.1:{port}", rank=rank, world_size=workers)
-    training = Training(settings(arguments.batch_size), features(folder, arguments), rank, workers)
-    loop = training.steps(lambda step: 4e-5)
-    for _ in islice(loop, 5):
-        pass
-    started = time.perf_counter()
-    for _ in islice(loop, arguments.steps):
-        pass
-    whole = (time.perf_counter() - started) / arguments.steps
-    alone, talk = whole, 0.0
-    if workers > 1:
-        assert isinstance(training._model, DistributedDataParallel)
-        with training._model.no_sync():
-            alone = _seconds_each(arguments.steps, lambda: next(loop))
-        gradients = torch.zeros(sum(parameter.numel() for parameter in training.model.parameters()))
-        talk = _seconds_each(arguments.steps, lambda: dist.all_reduce(gradients))
-    if rank == 0:
-        out.put((arguments.batch_size / whole, 1e3 * whole, 1e3 * alone, 1e3 * talk))
+class Spent(NamedTuple):
+    """Milliseconds of a step; the rest of the time a process waits, for the other or for a core that others use."""
+
+    time: float
+    computing: float
 
 
-def _seconds_each(count: int, work: Callable[[], object]) -> float:
-    started = time.perf_counter()
-    for _ in range(count):
-        work()
-    return (time.perf_counter() - started) / count
+def measured_workers(folder: str, arguments: argparse.Namespace) -> dict[str, Any]:
+    """What a second worker brings, and where the rest of its core goes, by contestants that take turns.
 
-
-def rate_with(workers: int, folder: str, arguments: argparse.Namespace) -> tuple[float, ...]:
-    """Triples a second; milliseconds of a step, of one whose gradients stay where they are, of sending them."""
+    Two trainings apart show what the machine itself permits; a step with half the batch what does not become less with
+    fewer rows; workers that keep their gradients to themselves how much they wait for each other.
+    """
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    context = processes.get_context("spawn")
-    out = context.SimpleQueue()
-    processes.spawn(train_in_process, (workers, port, folder, arguments, out), nprocs=workers)
-    found: tuple[float, ...] = out.get()
-    return found
+    out = processes.get_context("spawn").SimpleQueue()
+    processes.spawn(take_turns, (port, folder, arguments, out), nprocs=2)
+    rounds: list[dict[str, Spent]] = out.get()
 
+    def against_one(contestant: str, batches: int) -> float:
+        return statistics.median(batches * found["one"].time / found[contestant].time for found in rounds)
 
-def measured_workers(folder: str, arguments: argparse.Namespace) -> dict[str, float]:
-    """Two workers that share the batch of one, two with such a batch each, and two trainings apart, against one.
-
-    Two trainings apart show what the machine itself permits.
-    """
-    one, step_of_one, *_ = rate_with(1, folder, arguments)
-    shared, whole, alone, talk = rate_with(2, folder, arguments)
-    doubled = argparse.Namespace(**{**vars(arguments), "batch_size": 2 * arguments.batch_size})
-    full = rate_with(2, folder, doubled)[0]
-    with ThreadPoolExecutor(2) as pool:
-        apart = sum(rate for rate, *_ in pool.map(lambda _: rate_with(1, folder, arguments), range(2)))
     return {
-        "triples/s of one": one,
-        "two with half its batch each against it": shared / one,
-        "two with its batch each against it": full / one,
-        "two that do not talk against it": apart / one,
-        "ms of a step of one": step_of_one,
-        "ms of a step of two with half its batch each": whole,
-        "ms of such a step without talk of gradients": alone,
-        "ms of that talk by itself": talk,
+        "two that share its batch against one": against_one("two that share its batch", 1),
+        "two with its batch each against it": against_one("two with its batch each", 2),
+        "two that do not talk against it": against_one("two apart", 2),
+        "ms of a step": {name: statistics.median(found[name].time for found in rounds) for name in rounds[0]},
+        "of them computing": {name: statistics.median(found[name].computing for found in rounds) for name in rounds[0]},
     }
+
+
+def take_turns(rank: int, port: int, folder: str, arguments: argparse.Namespace, out: Any) -> None:
+    """The part of one of two processes, with a core each; the first says how long a step of each contestant took."""
+    os.sched_setaffinity(0, {cores()[rank]})
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", f"tcp://127.0.0.1:{port}", rank=rank, world_size=2)
+    mapped, size = features(folder, arguments), arguments.batch_size
+    whole, half = (Training(settings(rows), mapped) for rows in (size, size // 2))
+    shared, doubled = (Training(settings(rows), mapped, rank, 2) for rows in (size, 2 * size))
+    assert isinstance(shared._model, DistributedDataParallel)
+    loops = {training: training.steps(lambda step: 4e-5) for training in (whole, half, shared, doubled)}
+    for loop in loops.values():
+        list(islice(loop, 3))
+    gradients = torch.zeros(sum(parameter.numel() for parameter in shared.model.parameters()))
+
+    def spent(work: Callable[[], object], alone: bool = False) -> Spent:
+        dist.barrier()
+        began = time.perf_counter(), time.process_time()
+        for _ in range(0 if alone and rank else arguments.steps):
+            work()
+        ended = time.perf_counter(), time.process_time()
+        return Spent(*(1e3 * (end - begin) / arguments.steps for begin, end in zip(began, ended, strict=True)))
+
+    rounds = []
+    for _ in range(arguments.rounds):
+        found = {
+            "one": spent(lambda: next(loops[whole]), alone=True),
+            "one with half the batch": spent(lambda: next(loops[half]), alone=True),
+            "two apart": spent(lambda: next(loops[whole])),
+            "two apart with half the batch each": spent(lambda: next(loops[half])),
+            "two that share its batch": spent(lambda: next(loops[shared])),
+            "two with its batch each": spent(lambda: next(loops[doubled])),
+            "sending gradients and nothing else": spent(lambda: dist.all_reduce(gradients)),
+        }
+        with shared._model.no_sync():
+            found["two that share its batch but not their gradients"] = spent(lambda: next(loops[shared]))
+        rounds.append(found)
+    if rank == 0:
+        out.put(rounds)
+
+
+def cores() -> list[int]:
+    return sorted(os.sched_getaffinity(0))
+
+
+@contextmanager
+def one_core() -> Iterator[None]:
+    """Nothing started within runs elsewhere: not even the thread that reads ahead."""
+    all_of_them = cores()
+    os.sched_setaffinity(0, all_of_them[:1])
+    yield
+    os.sched_setaffinity(0, all_of_them)
 
 
 def main() -> None:
@@ -189,14 +210,14 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         mapped = features(folder, arguments)
         size = sum(path.stat().st_size for path in Path(folder).rglob("states.f16"))
-        result["cached"] = {
-            "bytes/triple": size // len(mapped),
-            **cached_ratio(mapped, arguments.steps, arguments.rounds, arguments.batch_size),
-        }
-        if arguments.model:
-            result["online"] = online_ratio(arguments)
-        rounds = [measured_workers(folder, arguments) for _ in range(arguments.rounds)]
-        result["workers"] = {name: statistics.median(found[name] for found in rounds) for name in rounds[0]}
+        with one_core():
+            result["cached"] = {
+                "bytes/triple": size // len(mapped),
+                **cached_ratio(mapped, arguments.steps, arguments.rounds, arguments.batch_size),
+            }
+            if arguments.model:
+                result["online"] = online_ratio(arguments)
+        result["workers"] = measured_workers(folder, arguments)
     print(json.dumps(result, indent=2))
 
 

@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 class Split(NamedTuple):
-    """The rows to train on and those to validate with."""
+    """The rows to train on, and those to validate with in the order of their hashes: neighbours are strangers."""
 
     training: Rows
     validation: Rows
@@ -50,8 +50,9 @@ def split(ids: Sequence[str | bytes] | NDArray[Any], share: float, at_most: int,
     hashes = _hashes(ids, salt)
     held_out = _held_out(hashes, share)
     chosen = np.flatnonzero(held_out)
+    chosen = chosen[np.argsort(hashes[chosen], kind="stable")]
     if len(chosen) > at_most:
-        bound = np.partition(hashes[chosen], at_most)[at_most]  # the first hash that has no place
+        bound = hashes[chosen[at_most]]  # of the first that has no place
         chosen = chosen[hashes[chosen] < bound]
     return Split(np.flatnonzero(~held_out), chosen)
 
@@ -117,6 +118,8 @@ class Source(Protocol):
     ids: NDArray[np.bytes_]
     """The sentence id of each row."""
     dimension: int
+    dtype: torch.dtype
+    """In which they lose nothing."""
 
     def __len__(self) -> int: ...
 
@@ -127,6 +130,8 @@ class Source(Protocol):
 
 class MappedFeatures:
     """Layer states that were computed before, as one file on the node's disk, which all its workers map into memory."""
+
+    dtype = torch.float16
 
     def __init__(self, states: NDArray[np.float16], ids: NDArray[np.bytes_]) -> None:
         self._states = states

@@ -23,6 +23,8 @@ class OnlineFeatures:
     The rows are those that cached features have: triples of which the backbone finds all three words.
     """
 
+    dtype = torch.float32  # nobody has looked whether they fit into half of it
+
     def __init__(self, triples: pa.Table, ids: NDArray[np.bytes_], backbone: Backbone) -> None:
         self._triples = triples
         self._backbone = backbone

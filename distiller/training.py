@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
 import torch
 import torch.distributed as dist
 from numpy.typing import NDArray
@@ -48,7 +49,7 @@ class Validation:
     ordered: float
     """Share of triples whose original is nearer to the positive than to the negative."""
     cosine_unrelated: float
-    """Of the originals of neighbouring triples: near one, if meaning vectors collapse."""
+    """Of the originals of triples that only a hash made neighbours: near one, if meaning vectors collapse."""
 
 
 class Training:
@@ -63,15 +64,10 @@ class Training:
         self._rows, self._held_out = training_split(features.ids, settings)
         self._order = EpochOrder(len(self._rows), settings.batch_size, settings.seed)
         self._device = torch.device(device)
-        self._dtype = torch.float16 if self._device.type == "cuda" else torch.float32
+        self._dtype = _sent_as(features.dtype, self._device)
         self._mixed = _mixes_precision(settings.precision, self._device)
         self.model = self._new_model().to(self._device)
-        # There are no buffers that change: none to send around in every step.
-        self._model = (
-            DistributedDataParallel(self.model, gradient_as_bucket_view=True, broadcast_buffers=False)
-            if workers > 1
-            else self.model
-        )
+        self._model = DistributedDataParallel(self.model, gradient_as_bucket_view=True) if workers > 1 else self.model
         self._terms = terms_of(negatives=settings.negatives, crosslingual=settings.crosslingual)
         self._optimizer = torch.optim.AdamW(
             self.model.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay, fused=True
@@ -181,9 +177,11 @@ class Training:
         """Judge the model by the held-out triples."""
         self.model.eval()
         sums = torch.zeros(len(self._terms) + 4, dtype=torch.float64, device=self._device)
-        for start in range(0, len(self._held_out), _VALIDATION_ROWS):
-            rows = rank_slice(self._held_out[start : start + _VALIDATION_ROWS], self.rank, self.workers)
-            if len(rows):
+        places = np.arange(len(self._held_out))
+        for start in range(0, len(places), _VALIDATION_ROWS):
+            mine = rank_slice(places[start : start + _VALIDATION_ROWS], self.rank, self.workers)
+            if len(mine):
+                rows = self._held_out[[mine[0] - 1, *mine]]  # in a circle: before the first comes the last
                 sums += self._judge(self._features.batch(rows, self._dtype).to(self._device))
         means = self._sum(sums) / len(self._held_out)
         count = len(self._terms)
@@ -201,12 +199,15 @@ class Training:
         )
 
     def _judge(self, states: torch.Tensor) -> torch.Tensor:
+        """Sums over all rows but the first, which is there as the second one's unrelated neighbour."""
         distilled = self.model(states)
-        losses = term_losses(distilled, self.model.rebuilt(states), self._terms, weight=1.0)
-        meaning = distilled.meaning.float()
+        before = distilled.meaning[ORIGINAL, :-1]
+        distilled = Distilled(*(vectors[:, 1:] for vectors in distilled))
+        losses = term_losses(distilled, self.model.rebuilt(states[:, 1:]), self._terms, weight=1.0)
+        meaning = distilled.meaning
         positive = cosine_similarity(meaning[ORIGINAL], meaning[POSITIVE], dim=-1)
         negative = cosine_similarity(meaning[ORIGINAL], meaning[NEGATIVE], dim=-1)
-        unrelated = cosine_similarity(meaning[ORIGINAL], meaning[ORIGINAL].roll(1, 0), dim=-1)
+        unrelated = cosine_similarity(meaning[ORIGINAL], before, dim=-1)
         judged = torch.stack([positive, negative, (positive > negative).float(), unrelated]).double().sum(-1)
         return torch.cat([losses.double(), judged])
 
@@ -234,6 +235,11 @@ class Training:
         self.model.load_state_dict(state["model"])
         self._optimizer.load_state_dict(state["optimizer"])
         self.progress = Progress(**state["progress"])
+
+
+def _sent_as(kept: torch.dtype, device: torch.device) -> torch.dtype:
+    """A GPU is sent states as they are kept and widens them itself: halves are half as much to send."""
+    return kept if device.type == "cuda" else torch.float32
 
 
 def _mixes_precision(precision: str, device: torch.device) -> bool:

@@ -1,5 +1,6 @@
 """Which triples are held out, the order of the others, and their states from a file shared by a node's workers."""
 
+import hashlib
 import multiprocessing
 import os
 import signal
@@ -75,6 +76,8 @@ def test_a_growing_corpus_only_replaces_validation_triples(ids, more, at_most):
 @given(ids=IDS, at_most=st.integers(0, 40))
 def test_validation_takes_whole_sentences_in_the_order_of_their_hash(ids, at_most):
     training, validation = split(ids, 0.5, at_most, "s")
+    hashes = [hashlib.blake2b(f"s\0{ids[i]}".encode(), digest_size=8).digest()[::-1] for i in validation]
+    assert hashes == sorted(hashes)
     everything = split(ids, 0.5, len(ids), "s")
     chosen, passed_over = {ids[i] for i in validation}, {ids[i] for i in set(everything.validation) - set(validation)}
     assert not chosen & passed_over
