@@ -26,7 +26,7 @@ import torch
 
 from benchmarks.baselines.bare import call_on_all, padded_batches
 from benchmarks.harvest import read_texts
-from benchmarks.rows import Row
+from benchmarks.rows import Row, fastest, seconds
 from corpusgen.masked import Candidates, MaskedPredictor
 from corpusgen.text.segment import RuleSegmenter
 
@@ -91,20 +91,6 @@ def plain_loop(
     return results
 
 
-def processor_seconds(work: Callable[[], object]) -> float:
-    started = time.process_time()
-    work()
-    return time.process_time() - started
-
-
-def best_of(rounds: int, contestants: dict[str, Callable[[], object]]) -> dict[str, float]:
-    best = dict.fromkeys(contestants, float("inf"))
-    for _ in range(rounds):
-        for name, work in contestants.items():
-            best[name] = min(best[name], processor_seconds(work))
-    return best
-
-
 def agreement(ours: list[Candidates], theirs: list[Candidates]) -> dict[str, float]:
     """Both must have found the same words, but for rounding. Targets that share a piece are only the loop's."""
     pairs = [(a, b) for a, b in zip(ours, theirs, strict=True) if a.reason is None]
@@ -145,7 +131,7 @@ def compare(
         other = MaskedPredictor(folder, top_k=top_k, device="cpu", batch_tokens=budget)
         contestants[f"predict, batches of {budget} tokens"] = partial(other.predict, texts, spans)
     found = agreement(list(predictor.predict(texts, spans)), plain_loop(model, tokenizer, texts, spans, top_k))
-    best = best_of(rounds, contestants)
+    best = fastest(rounds, contestants, time.process_time)
     best["loop padded to 200"] *= len(texts) / some
     best["products alone"] = sum(map(len, ids)) * products_of_a_token(model.config) / products_per_second()
     return {
@@ -171,7 +157,7 @@ def products_of_a_token(config: Any) -> float:
 def products_per_second(size: int = 1024) -> float:
     """What this core does at best, on square matrices."""
     a, b = torch.rand(size, size), torch.rand(size, size)
-    return size**3 / min(processor_seconds(lambda: a @ b) for _ in range(5))
+    return size**3 / min(seconds(lambda: a @ b, time.process_time) for _ in range(5))
 
 
 def run(sentences: int, rounds: int) -> list[Row]:
