@@ -351,7 +351,7 @@ def test_the_target_and_improbable_words_do_not_count_in_the_mean():
 )
 def test_of_too_few_candidates_nothing_is_chosen(words, probabilities):
     limit = largest(words, [-0.9] * len(words), probabilities)
-    assert negative("dog", cosine=-1.0, largest=limit, rules=MEAN_DISTANCE) == "too near"
+    assert negative("dog", cosine=-1.0, largest=limit, rules=MEAN_DISTANCE) == "too few candidates"
     fewer = RuleSettings(negatives="mean_distance", mean_distance_min_candidates=1)
     if words:
         assert negative("dog", cosine=-1.0, largest=largest(words, [-0.9] * len(words), probabilities, fewer)) is None
