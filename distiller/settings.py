@@ -31,7 +31,7 @@ class FeatureSettings(Section):
 
     backbone: BackboneSettings = Field(description="the model that they are states of")
     unit_triples: int = Field(
-        2000,
+        500,
         ge=1,
         description="triples that make one unit of work; their states must fit into memory, see the estimate",
     )
