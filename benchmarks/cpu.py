@@ -83,7 +83,7 @@ def threads_and_processes(model: str, texts: list[str], spans: list[Span]) -> li
 def start(code: str) -> float:
     """Seconds of a fresh process, the best of some."""
     command = [sys.executable, "-c", code]
-    return min(seconds(lambda: subprocess.run(command, check=False, capture_output=True)) for _ in range(3))
+    return min(seconds(lambda: subprocess.run(command, check=True, capture_output=True)) for _ in range(3))
 
 
 def starts(model: str) -> list[Row]:
