@@ -99,7 +99,7 @@ INPUTS: dict[str, tuple[float, str, str]] = {
 }
 given = SimpleNamespace(**{name: value for name, (value, _, _) in INPUTS.items()})
 STAGES = {"harvest": 5, "vocabulary": 1, "candidates": 1, "selection": 1, "sample": 1, "generate": 4}
-COMMITS_READ = {"harvest": 4, "vocabulary": 5, "candidates": 2, "selection": 3, "sample": 2, "generate": 1}
+COMMITS_READ = {"harvest": 4, "vocabulary": 6, "candidates": 2, "selection": 3, "sample": 2, "generate": 1}
 """How often a build reads a commit: at the end of its pass, and for each later pass that is planned from it."""
 PARTS = {"harvest": 2, "vocabulary": 1, "candidates": 1, "selection": 1, "sample": 1, "generate": 3}
 """Tables of a pass, with a round trip: a unit has so many parts."""

@@ -85,6 +85,11 @@ def submit(
                 f"{address} has not answered for {_GIVE_UP_SECONDS / 60:.0f} minutes: {error}\nthe job goes on; to "
                 f"follow it again: ray job logs --follow --address {address} {job}"
             ) from error
+        except _ForgottenError as error:
+            raise CorpusgenError(
+                f"job {job}: {address} no longer knows of it, so its head was started anew; what the job committed "
+                "stays: submit it again to go on"
+            ) from error
     say(f"job {job}: {ended.status.value.lower()}")
     return exit_code(ended)
 
@@ -231,6 +236,10 @@ class _LostError(Exception):
     """The dashboard has not answered for long."""
 
 
+class _ForgottenError(Exception):
+    """The dashboard answers that there is no such job."""
+
+
 async def _followed(client: Any, job: str) -> Any:
     """Print the job's log to its end and return its description; a connection that breaks is made again."""
     shown = 0
@@ -260,6 +269,8 @@ def _info(client: Any, job: str) -> Any:
         except AuthenticationError:
             raise
         except (OSError, RuntimeError) as error:
+            if "status code 404" in str(error):
+                raise _ForgottenError(error) from error
             if time.monotonic() > given_up:
                 raise _LostError(error) from error
             time.sleep(_LOOK_AGAIN_SECONDS)

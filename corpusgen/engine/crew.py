@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Sequence
 
 import ray
@@ -13,7 +14,7 @@ from corpusgen.engine.settings import RunSettings
 
 log = logging.getLogger(__name__)
 
-_STARVED_SECONDS = 5.0
+_STARVED_SECONDS = 3.0
 _STARVED_IDLE_SECONDS = 1.0
 _WAITING_FOR_WORKERS_SECONDS = 30.0
 
@@ -26,6 +27,8 @@ class Crew:
         self.calls: dict[ray.ObjectRef, tuple[Pool, Worker, Task | None, ray.ObjectRef | None]] = {}
         self._settings = settings
         self._warned: set[str] = set()
+        self._made_room: dict[Pool, float] = {}
+        """When workers were given back for a stage without any."""
 
     def start(self, pool: Pool) -> None:
         """One more worker for a stage."""
@@ -59,18 +62,37 @@ class Crew:
 
     def scale(self, units_wait: bool) -> None:
         """More workers where tasks wait, fewer where workers do."""
-        starved = [pool for pool in self.pools if pool.queue_age > _STARVED_SECONDS and not pool.placed_workers]
-        for pool in starved:
-            self._warn_starved(pool)
         for index, pool in enumerate(self.pools):
             for _ in range(pool.missing_workers(self._settings.scale_up_seconds)):
                 self.start(pool)
-            # A stage without any worker may wait for the very resources that idle workers of another one hold.
-            patience = _STARVED_IDLE_SECONDS if starved else self._settings.idle_seconds
             work_to_come = units_wait or any(earlier.busy for earlier in self.pools[: index + 1])
-            floor = pool.resources.min_workers if work_to_come and not starved else 0
-            for worker in pool.idle_workers(patience)[: max(0, len(pool.usable) - floor)]:
+            floor = pool.resources.min_workers if work_to_come else 0
+            for worker in pool.idle_workers(self._settings.idle_seconds)[: max(0, len(pool.usable) - floor)]:
                 self.give_back(pool, worker)
+        for pool in self.pools:
+            if pool.queue_age > _STARVED_SECONDS and not pool.placed_workers:
+                self._make_room_for(pool)
+                self._warn_starved(pool)
+
+    def _make_room_for(self, starved: Pool) -> None:
+        """A stage without any worker may wait for the very resources that idle workers of other stages hold.
+
+        Only as many of them go as hold what it asks for, those that have been idle longest first, and then Ray has
+        some time to start it: each that goes must be started again when its own stage has work.
+        """
+        now = time.monotonic()
+        if now < self._made_room.get(starved, 0.0) + _STARVED_SECONDS:
+            return
+        cpus, gpus = starved.resources.cpus, starved.resources.gpus
+        idle = [(pool, worker) for pool in self.pools for worker in pool.idle_workers(_STARVED_IDLE_SECONDS)]
+        for pool, worker in sorted(idle, key=lambda one: one[1].idle_since):
+            if not worker.node:  # it would take the place
+                self.give_back(pool, worker)
+            elif (cpus > 0 and pool.resources.cpus) or (gpus > 0 and pool.resources.gpus):
+                self.give_back(pool, worker)
+                self._made_room[starved] = now
+                cpus -= pool.resources.cpus
+                gpus -= pool.resources.gpus
 
     def _drop_calls(self, worker: Worker) -> None:
         for ref in [ref for ref, call in self.calls.items() if call[1] is worker]:

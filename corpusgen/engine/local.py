@@ -46,6 +46,8 @@ class LocalExecutor:
                     events.flush()
                     self._progress.update(tally)
                     tally.check_failures(self._settings.failure_limit)
+                if stop.signal:  # even if all is done: what comes after this pass is not wanted
+                    raise stop.error()
             finally:
                 self._progress.update(tally, final=True)
                 events.flush(force=True)

@@ -50,6 +50,7 @@ _KILLS_OF_ONE_ROW = 2  # a row is given up only after it killed a worker on its 
 _FAILED_STARTS = 3
 _SETBACKS = 5
 _UNITS_PER_WORKER = 4
+_UNITS_PER_TURN = 64
 _CONVOY_SECONDS = 0.1
 _CONVOY_UNITS = 32
 _HOUSEKEEPING_SECONDS = 0.25
@@ -155,7 +156,7 @@ class PassRun:
                 if time.monotonic() >= housekeeping_due:
                     self._housekeeping()
                     housekeeping_due = time.monotonic() + _HOUSEKEEPING_SECONDS
-            if self.stop.signal and (self.waiting or self.jobs):
+            if self.stop.signal:  # even if all is done: what comes after this pass is not wanted
                 raise self.stop.error()
         finally:
             self._observe()
@@ -181,7 +182,10 @@ class PassRun:
             work_behind = work_behind or pool.busy
         size = self._convoy_size()
         ready = sum(pool.ready_workers for pool in self.pools)
-        room = self.settings.max_units_in_flight or max(_UNITS_PER_WORKER * ready, len(self.pools)) * size
+        # Where stages take turns on too few CPUs, each turn costs the start of a worker: it should be worth it.
+        taking_turns = any(pool.queue and not pool.placed_workers for pool in self.pools)
+        per_worker = _UNITS_PER_TURN if taking_turns else _UNITS_PER_WORKER
+        room = self.settings.max_units_in_flight or max(per_worker * ready, len(self.pools)) * size
         while self.waiting and self.tally.units_in_flight < room and not self.stop.signal:
             if crowded and work_behind:
                 break

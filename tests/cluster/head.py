@@ -30,15 +30,17 @@ class Head:
     def __init__(self, port: int | None = None, environment: Mapping[str, str] | None = None, **options: object):
         self.token = secrets.token_hex(16)
         self._port = port
+        self._dashboard: int | None = None
         self._environment = environment or {}
         self._options = options
         self.start()
 
     def start(self) -> None:
-        """Begin, or begin anew: nothing is left of an earlier one."""
+        """Begin, or begin anew at the same address: nothing is left of an earlier one."""
         self._folder = tempfile.mkdtemp(prefix="head-")  # short: there will be sockets in it
         port, dashboard, agent, client = free_ports(4)
         port = self._port or port
+        dashboard = self._dashboard = self._dashboard or dashboard
         self.ray_address = f"127.0.0.1:{port}"
         self.address = f"http://127.0.0.1:{dashboard}"
         options = {

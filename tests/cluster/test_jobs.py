@@ -142,7 +142,9 @@ def test_when_the_head_was_lost_the_same_job_goes_on_with_another(head, project,
     overrides = [f"store={tmp_path}/store", f"source.paths=[{tmp_path}/long.txt]", "source.unit_bytes=1000"]
     arguments = [CONFIG, *(word for override in overrides for word in ("--set", override))]
     command = [PROGRAMS / "corpusgen", "submit", *arguments, "--address", head.address]
-    first = subprocess.Popen(command, cwd=project, env=head.environment(), stdout=subprocess.PIPE, text=True)
+    first = subprocess.Popen(
+        command, cwd=project, env=head.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
     harvest = Store.at(f"{tmp_path}/store").pass_store("harvest")
     while len(harvest.committed()) < 20 and first.poll() is None:
         time.sleep(0.02)
@@ -150,8 +152,9 @@ def test_when_the_head_was_lost_the_same_job_goes_on_with_another(head, project,
     head.start()
     before = {commit.unit: commit for commit in harvest.commits()}
     head.wait()
-    first.communicate(timeout=120)
+    _, said = first.communicate(timeout=120)
     assert first.returncode == 1
+    assert "submit it again to go on" in said
     assert 20 <= len(before) < len(harvest.plan().units)
 
     again = submit(head, project, *arguments)

@@ -8,6 +8,7 @@ import threading
 import zipfile
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 import yaml
@@ -236,6 +237,14 @@ def test_a_dashboard_that_stays_away_is_given_up_and_the_job_is_named(folder, cl
     monkeypatch.setattr(corpusgen.submit, "_GIVE_UP_SECONDS", 0)
     with pytest.raises(CorpusgenError, match="ray job logs --follow --address http://head:8265 job_1"):
         submit("build.yaml", "http://head:8265", overrides=[STORE])
+
+
+def test_a_job_that_the_cluster_does_not_know_any_more_is_not_waited_for(folder, cluster):
+    client = cluster(FakeClient([("one\n", RuntimeError("gone"))]))
+    client.get_job_info = Mock(side_effect=RuntimeError("Request failed with status code 404: no such job."))
+    with pytest.raises(CorpusgenError, match=r"job job_1: http://head:8265 no longer knows of it.*submit it again"):
+        submit("build.yaml", "http://head:8265", overrides=[STORE])
+    assert client.get_job_info.call_count == 1
 
 
 def test_links_that_lead_nowhere_or_to_folders_are_named(folder, cluster, caplog):

@@ -5,7 +5,10 @@ import time
 
 import pytest
 
+from corpusgen.engine import LocalExecutor
+from corpusgen.engine.progress import Silent
 from corpusgen.engine.ray_executor import RayExecutor
+from corpusgen.errors import InterruptedRunError
 from corpusgen.store import Store
 from tests.engine.faults import POINTS, POINTS_MOSTLY_SLOW, faulty_store
 from tests.engine.helpers import assert_untouched_by_the_fault, assert_whole, committed_files, drive, run_demo
@@ -62,6 +65,25 @@ def test_ctrl_c_stops_cleanly_and_the_run_can_be_resumed(tmp_path, executor):
     assert 3 <= done < 40
     run_demo(root, units=40, seconds=0)  # the same content: how slow a stage is does not count
     assert_whole(root)
+
+
+class InterruptedBySomebody(Silent):
+    """Somebody presses Ctrl-C when the last unit is on its way, or just done."""
+
+    def update(self, tally, final=False):
+        if not final and (tally.units_in_flight or tally.units_done) and not self.pressed:
+            self.pressed = True
+            signal.raise_signal(signal.SIGINT)
+
+    pressed = False
+
+
+@pytest.mark.parametrize("executor", [LocalExecutor, RayExecutor])
+def test_ctrl_c_in_the_last_unit_stops_what_comes_after_the_pass_too(ray_here, tmp_path, executor):
+    with pytest.raises(InterruptedRunError):
+        run_demo(tmp_path / "store", executor(progress=InterruptedBySomebody()), units=1, seconds=0.5)
+    assert len(Store.at(str(tmp_path / "store")).pass_store("demo").committed()) == 1
+    assert_whole(tmp_path / "store")
 
 
 @pytest.mark.slow
