@@ -1,6 +1,6 @@
 """What a triple costs, and how much memory is held, as a build grows.
 
-    python -m benchmarks.growth [CONFIG --set sample.size=50000 …] [--marks 1000 2000 5000 …] [--plot growth.png]
+    python -m benchmarks.growth [CONFIG --set sample.size=50000 …] [--store FOLDER] [--marks 1000 2000 …] [--plot FILE]
 
 One build on Ray, looked at every few seconds. Between two marks (so many targets done): processor seconds of driver and
 workers for a triple; at each mark the most memory that the driver, the largest worker and the object store have had.
@@ -135,14 +135,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("config", nargs="?", help="settings of a build; without them the quickstart's")
     parser.add_argument("--marks", type=int, nargs="+", default=[500, 1000, 2000])
+    parser.add_argument("--store", type=Path, help="where the corpus is to stay; without it, it goes")
     parser.add_argument("--plot", type=Path, help="a picture of the rows")
     parser.add_argument("--set", action="append", default=[], dest="overrides")
     arguments = parser.parse_args()
+    if arguments.store and arguments.store.exists():
+        parser.error(f"--store {arguments.store}: exists; what is done already cannot be measured")
     with tempfile.TemporaryDirectory() as folder:
+        store = arguments.store or f"{folder}/corpus"
         if arguments.config:
-            config = load_config(arguments.config, [*arguments.overrides, f"store={folder}/corpus"])
+            config = load_config(arguments.config, [*arguments.overrides, f"store={store}"])
         else:
-            config = settings(folder, arguments.marks[-1])[0]
+            config = settings(folder, arguments.marks[-1])[0].model_copy(update={"store": str(store)})
         found = measure(config, arguments.marks)
     print(json.dumps(found, indent=2))
     if arguments.plot:
