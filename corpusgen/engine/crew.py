@@ -69,10 +69,13 @@ class Crew:
             floor = pool.resources.min_workers if work_to_come else 0
             for worker in pool.idle_workers(self._settings.idle_seconds)[: max(0, len(pool.usable) - floor)]:
                 self.give_back(pool, worker)
-        for pool in self.pools:
-            if pool.queue_age > _STARVED_SECONDS and not pool.placed_workers:
-                self._make_room_for(pool)
-                self._warn_starved(pool)
+        for pool in self.starved():
+            self._make_room_for(pool)
+            self._warn_starved(pool)
+
+    def starved(self) -> list[Pool]:
+        """Stages whose tasks have waited for a while, but no worker of theirs has found a place."""
+        return [pool for pool in self.pools if pool.queue_age > _STARVED_SECONDS and not pool.placed_workers]
 
     def _make_room_for(self, starved: Pool) -> None:
         """A stage without any worker may wait for the very resources that idle workers of other stages hold.

@@ -183,8 +183,7 @@ class PassRun:
         size = self._convoy_size()
         ready = sum(pool.ready_workers for pool in self.pools)
         # Where stages take turns on too few CPUs, each turn costs the start of a worker: it should be worth it.
-        taking_turns = any(pool.queue and not pool.placed_workers for pool in self.pools)
-        per_worker = _UNITS_PER_TURN if taking_turns else _UNITS_PER_WORKER
+        per_worker = _UNITS_PER_TURN if self.crew.starved() else _UNITS_PER_WORKER
         room = self.settings.max_units_in_flight or max(per_worker * ready, len(self.pools)) * size
         while self.waiting and self.tally.units_in_flight < room and not self.stop.signal:
             if crowded and work_behind:
