@@ -102,15 +102,19 @@ def test_folders_may_have_any_name(folder):
 def without_network(command, log):
     """The command on a host of its own that has nothing but its loopback.
 
-    Where there is strace, the log gets all connections that it tries.
+    Where there is strace, the log gets all connections that it tries. The host knows the name of its own address as
+    PyTorch's workers see it: they would ask others for it, though they only want to show it in messages.
     """
     tools = shutil.which("unshare") and shutil.which("ip")
-    if not tools or subprocess.run(["unshare", "-n", "true"], capture_output=True).returncode:
+    if not tools or subprocess.run(["unshare", "-n", "-m", "true"], capture_output=True).returncode:
         pytest.skip("a host without a network needs unshare, ip and the right to use them")
     traced = ["strace", "-D", "-f", "--seccomp-bpf", "-e", "trace=connect", "-o", str(log)]
     if not shutil.which("strace") or subprocess.run([*traced, "true"], capture_output=True).returncode:
         traced = []
-    return ["unshare", "-n", "sh", "-c", 'ip link set lo up && exec "$@"', "sh", *traced, *command]
+    hosts = log.with_name("hosts")
+    hosts.write_text(Path("/etc/hosts").read_text() + "\n::ffff:127.0.0.1 localhost\n")
+    alone = f'mount --bind {shlex.quote(str(hosts))} /etc/hosts && ip link set lo up && exec "$@"'
+    return ["unshare", "-n", "-m", "sh", "-c", alone, "sh", *traced, *command]
 
 
 def connections_elsewhere(log):

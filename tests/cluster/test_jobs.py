@@ -9,15 +9,10 @@ import time
 from pathlib import Path
 
 import pytest
-import yaml
 
-from corpusgen.config import BuildConfig
-from corpusgen.engine import LocalExecutor
-from corpusgen.passes import build
 from corpusgen.store import CommittedTable, Store
 from corpusgen.store.check import verify
 from tests.cluster.head import PROGRAMS, Head
-from tests.generate import support
 
 pytestmark = pytest.mark.slow
 
@@ -61,7 +56,7 @@ def submit(head, project, *arguments, env=None):
     return run("corpusgen", "submit", *options, cwd=project, env=env or head.environment())
 
 
-def test_a_build_is_done_once(head, project, tmp_path):
+def test_a_build_is_done_once_also_when_it_is_submitted_again_by_rays_own_command(head, project, tmp_path):
     store = f"store={tmp_path}/store"
     done = submit(head, project, CONFIG, "--set", store)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -71,20 +66,14 @@ def test_a_build_is_done_once(head, project, tmp_path):
     written = {path: path.stat().st_mtime_ns for path in (tmp_path / "store").rglob("*") if path.is_file()}
     assert CommittedTable(f"{tmp_path}/store", "sample", "targets").num_rows == 7
 
-    again = submit(head, project, CONFIG, "--set", store)
-    assert again.returncode == 0, again.stdout + again.stderr
-    assert "sample: 1 of 1 units, 7 targets" in again.stdout
-    assert {path: path.stat().st_mtime_ns for path in written} == written
-
-
-def test_rays_own_command_does_it_too(head, project, tmp_path):
     folder = tmp_path / "project"
     shutil.copytree(project / "configs", folder / "configs")
     options = ("--address", head.address, "--working-dir", ".", "--log-style", "record", "--log-color", "false")
-    build = ("corpusgen", "build", CONFIG, "--set", f"store={tmp_path}/store")
-    done = run("ray", "job", "submit", *options, "--", *build, cwd=folder, env=head.environment())
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "sample: 1 of 1 units, 7 targets" in done.stdout
+    command = ("corpusgen", "build", CONFIG, "--set", store)
+    again = run("ray", "job", "submit", *options, "--", *command, cwd=folder, env=head.environment())
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert "sample: 1 of 1 units, 7 targets" in again.stdout
+    assert {path: path.stat().st_mtime_ns for path in written} == written
 
 
 def test_a_build_that_fails_says_why_and_exits_as_it_does_here(head, project, tmp_path):
@@ -165,17 +154,3 @@ def test_when_the_head_was_lost_the_same_job_goes_on_with_another(head, project,
     lines = [line for file in tmp_path.glob(f"store/harvest/events/{run}-*") for line in file.read_text().splitlines()]
     assert sorted(json.loads(line)["unit"] for line in lines) == sorted(after.keys() - before.keys())
     assert all(check.ok for check in verify(Store.at(f"{tmp_path}/store")))
-
-
-def test_a_training_is_done_once(head, project, tmp_path):
-    build(BuildConfig.model_validate(support.settings(tmp_path)), LocalExecutor())
-    settings = {"corpus": f"{tmp_path}/store", "output": f"{tmp_path}/run", "heads": 4, "batch_size": 8}
-    settings |= {"backbone": {"model": f"{tmp_path}/masked"}, "validation_share": 0.3, "max_epochs": 3}
-    settings |= {"warmup_steps": 1, "validate_every": 1.0, "workers": 2, "cache": f"{tmp_path}/cache"}
-    (project / "train.yaml").write_text(yaml.safe_dump(settings))
-    done = submit(head, project, "train.yaml", "--train")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert f"model: {tmp_path}/run/model" in done.stdout
-    again = submit(head, project, "train.yaml", "--train")
-    assert again.returncode == 0
-    assert "trained already" in again.stdout
