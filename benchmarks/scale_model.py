@@ -78,7 +78,7 @@ INPUTS: dict[str, tuple[float, str, str]] = {
     "plan_bytes": (247, "bytes of a unit in `plan.json`", _PLAN),
     "plan_memory": (2060, "bytes of the driver's memory for a planned unit", _PLAN),
     "plan_us": (23, "µs to plan a unit, write it and read it again", _PLAN),
-    "driver_ms": (1.7, "ms of the driver's core for a unit in a stage", "`benchmarks.scaling`, 64 actors"),
+    "driver_ms": (2.0, "ms of the driver's core for a unit in a stage", "`benchmarks.scaling`, 64 actors"),
     "get_ms": (2.8, "ms of the driver's core to read a commit on S3", _COMMITS),
     "candidate_memory": (240, "bytes of memory for a candidate kept", "`benchmarks.harvest`: 1.08 GB for 4 million"),
     "type_memory": (267, "bytes of memory for a different word", "`benchmarks.scale_inputs words`: 4 million"),
