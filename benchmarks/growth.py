@@ -1,11 +1,12 @@
-"""What a triple costs, and how much memory is held, as a build grows.
+"""What a target costs, and how much memory is held, as a build grows.
 
     python -m benchmarks.growth [CONFIG --set sample.size=50000 …] [--store FOLDER] [--marks 1000 2000 …] [--plot FILE]
 
-One build on Ray, looked at every few seconds. Between two marks (so many targets done): processor seconds of driver and
-workers for a triple; at each mark the most memory that the driver, the largest worker and the object store have had.
-If either grew with the number of targets, the last row would show it. Without CONFIG it is the quickstart's corpus.
-Processor seconds do not count the time in which other programs had the cores, as a clock would.
+One build on Ray, looked at every few seconds. Between two marks (so many targets done): how long the stages took for a
+target, and how long the driver's core did; at each mark the most memory that the driver, the largest worker and the
+object store have had. If any of them grew with the number of targets, the last row would show it. Stages are counted
+each for itself, by the rows that it had: at a mark, some targets are translated already and not yet masked. Without
+CONFIG it is the quickstart's corpus.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ class Growth:
     unit_targets: int
     rows: list[dict[str, Any]] = field(default_factory=list)
     _looked: float = 0.0
-    _used: dict[int, float] = field(default_factory=dict)
+    _stages: list[tuple[float, int]] = field(default_factory=list)
+    _driver: float = 0.0
     _peaks: dict[str, float] = field(default_factory=lambda: dict.fromkeys(("driver", "worker", "object store"), 0.0))
 
     def update(self, tally: Tally, final: bool = False) -> None:
@@ -55,33 +57,38 @@ class Growth:
             print(json.dumps(self.rows[-1]), flush=True)
 
     def _look(self) -> None:
-        """Memory now; processor time since a process began, which stays counted when it ends."""
         driver = psutil.Process()
-        self._note(driver, "driver", driver.memory_info().rss)
+        self._note("driver", driver.memory_info().rss)
         for process in driver.children(recursive=True):
             with suppress(psutil.NoSuchProcess, IndexError):
                 title = process.cmdline()[0]
                 memory = process.memory_info()
                 if title.startswith("ray::"):
-                    self._note(process, "worker", memory.rss - memory.shared)
+                    self._note("worker", memory.rss - memory.shared)
                 elif title.endswith("raylet"):
-                    self._note(process, "object store", memory.shared)
+                    self._note("object store", memory.shared)
 
-    def _note(self, process: psutil.Process, kind: str, memory: float) -> None:
-        times = process.cpu_times()
-        self._used[process.pid] = times.user + times.system
+    def _note(self, kind: str, memory: float) -> None:
         self._peaks[kind] = max(self._peaks[kind], memory / _MB)
 
     def _row(self, tally: Tally, done: int) -> dict[str, Any]:
-        triples, used = tally.stages[-1].count.rows_out, sum(self._used.values())
-        before = self.rows[-1] if self.rows else {"triples": 0, "processor seconds": 0.0}
-        return {
+        stages = [(stage.count.seconds, stage.count.seen) for stage in tally.stages]
+        before = self._stages or [(0.0, 0)] * len(stages)
+        driver = sum(psutil.Process().cpu_times()[:2])
+        since = done - (self.rows[-1]["targets"] if self.rows else 0)
+        row = {
             "targets": done,
-            "triples": triples,
-            "processor seconds": used,
-            "ms per triple since": 1000 * (used - before["processor seconds"]) / max(1, triples - before["triples"]),
+            "triples": tally.stages[-1].count.rows_out,
+            "ms per target since": 1000
+            * sum(
+                (seconds - seconds_before) / max(1, rows - rows_before)
+                for (seconds, rows), (seconds_before, rows_before) in zip(stages, before, strict=True)
+            ),
+            "driver's ms per target since": 1000 * (driver - self._driver) / max(1, since),
             **{f"{kind} MB": round(peak, 1) for kind, peak in self._peaks.items()},
         }
+        self._stages, self._driver = stages, driver
+        return row
 
 
 def measure(config: BuildConfig, marks: list[int]) -> dict[str, Any]:
@@ -91,11 +98,9 @@ def measure(config: BuildConfig, marks: list[int]) -> dict[str, Any]:
     with RayExecutor(config.run, growth) as executor:
         build(config, executor)
     first, last = growth.rows[0], growth.rows[-1]
-    # The first stretch holds the start of Ray and the loading of models, which is not growth.
-    steady = growth.rows[1] if len(growth.rows) > 2 else first
     return {
         "rows": growth.rows,
-        "cost of a triple, last stretch against the first": last["ms per triple since"] / steady["ms per triple since"],
+        "cost of a target, last stretch against the first": last["ms per target since"] / first["ms per target since"],
         **{
             f"{kind}'s memory, last against first": last[f"{kind} MB"] / first[f"{kind} MB"]
             for kind in ("driver", "worker", "object store")
@@ -108,8 +113,8 @@ def run(marks: list[int]) -> list[Row]:
     with tempfile.TemporaryDirectory() as folder:
         found = measure(settings(folder, marks[-1])[0], marks)
     last = found["rows"][-1]
-    cost = 1 / found["cost of a triple, last stretch against the first"]
-    rows = [Row("growth: cost of a triple", "an early stretch", cost, 0.85, f"{last['ms per triple since']:.0f} ms")]
+    cost = 1 / found["cost of a target, last stretch against the first"]
+    rows = [Row("growth: cost of a target", "the first mark", cost, 0.85, f"{last['ms per target since']:.0f} ms")]
     for kind in ("driver", "worker", "object store"):
         ratio = 1 / found[f"{kind}'s memory, last against first"]
         rows.append(Row(f"growth: memory of {kind}", "the first mark", ratio, None, f"{last[f'{kind} MB']:.0f} MB"))
@@ -122,8 +127,8 @@ def plot(rows: list[dict[str, Any]], path: Path) -> None:
     figure = Figure(figsize=(9, 3.5), layout="constrained")
     cost, memory = figure.subplots(1, 2)
     targets = [row["targets"] for row in rows]
-    cost.plot(targets, [row["ms per triple since"] for row in rows], marker="o")
-    cost.set(title="a triple's processor time", xlabel="targets done", ylabel="ms", ylim=(0, None), xscale="log")
+    cost.plot(targets, [row["ms per target since"] for row in rows], marker="o")
+    cost.set(title="time of a target in all stages", xlabel="targets done", ylabel="ms", ylim=(0, None), xscale="log")
     for kind in ("driver", "worker", "object store"):
         memory.plot(targets, [row[f"{kind} MB"] for row in rows], marker="o", label=kind)
     memory.set(title="most memory so far", xlabel="targets done", ylabel="MB", ylim=(0, None), xscale="log")
