@@ -66,7 +66,9 @@ def committed(root):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("workers", [1, 2, 4])
+@pytest.mark.parametrize(
+    ("source", "workers"), [("wikiextractor", 1), ("wikiextractor", 4), ("mediawiki", 2)], indirect=["source"]
+)
 def test_any_number_of_workers_leaves_the_same_store(source, expected, tmp_path, workers):
     with ray_cluster("local"):
         config = settings(tmp_path / "store", workers, **source)
