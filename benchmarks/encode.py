@@ -103,7 +103,8 @@ def main() -> None:
         pairs = read_wic(*(Path(arguments.wic, f"train.{kind}.txt") for kind in ("data", "gold"))).pairs
         words = [pair.places[0] for pair in pairs[: 2 * arguments.sentences]]
         short = [(text, span) for text, span in words if span]
-        result["WiC"] = speed(arguments.model, *map(list, zip(*short, strict=True)), arguments.rounds)
+        texts, spans = [text for text, _ in short], [span for _, span in short]
+        result["WiC"] = speed(arguments.model, texts, spans, arguments.rounds)
     if arguments.stream:
         result["stream"] = stream(arguments.stream)
     print(json.dumps(result, indent=2))

@@ -67,7 +67,7 @@ class Generate:
         for unit in self.units:
             batch = first_batch(unit.records)
             for stage in self.pass_.stages:
-                if stage.name == "mask":
+                if stage.name == "mask" and batch.rows is not None:
                     self._note(batch.rows.to_pylist(), stage)
                 batch = run_stage(stage, batch)
             self._sink.commit(unit.id, "benchmark", batch)

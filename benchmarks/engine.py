@@ -66,7 +66,7 @@ def trivial_pass(units: int, stages: int = 3) -> Pass:
 
 def work_pass(units: int, seconds: float) -> Pass:
     """`seconds` of work a unit in the first stage; two trivial ones follow."""
-    stages = [Work(label="work", seconds=seconds, resources=ONE_WORKER)]
+    stages: list[Stage] = [Work(label="work", seconds=seconds, resources=ONE_WORKER)]
     stages += [Trivial(label=f"stage{i}", resources=ONE_WORKER) for i in range(2)]
     return Pass("work", stages, [[{"number": i}] for i in range(units)], TABLES)
 
@@ -96,7 +96,7 @@ def resume(units: int, committed: int, folder: Path) -> dict[str, float]:
     commits = folder / "resume" / pass_.name / "commits"
     commits.mkdir()
     for unit in plan.units[:committed]:
-        commit = {"unit": unit.id, "attempt": "x", "parts": {}, "quarantine": None, "stages": []}
+        commit: dict[str, object] = {"unit": unit.id, "attempt": "x", "parts": {}, "quarantine": None, "stages": []}
         (commits / f"{unit.id}.json").write_text(json.dumps({**commit, "worker": "", "committed_at": 0}))
     started = time.perf_counter()
     pass_ = trivial_pass(units)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 
@@ -38,7 +38,7 @@ def seconds(work: Callable[[], object], clock: Clock = time.perf_counter) -> flo
 
 
 def fastest(
-    rounds: int, contestants: dict[str, Callable[[], object]], clock: Clock = time.perf_counter
+    rounds: int, contestants: Mapping[str, Callable[[], object]], clock: Clock = time.perf_counter
 ) -> dict[str, float]:
     """Seconds of the best round of each. They take turns, so that all meet the same load of the machine."""
     best = dict.fromkeys(contestants, float("inf"))

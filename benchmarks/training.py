@@ -125,7 +125,7 @@ def measured_workers(folder: str, arguments: argparse.Namespace) -> dict[str, An
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     out = processes.get_context("spawn").SimpleQueue()
-    processes.spawn(take_turns, (port, folder, arguments, out), nprocs=2)
+    processes.spawn(take_turns, (port, folder, arguments, out), nprocs=2)  # type: ignore[attr-defined]
     rounds: list[dict[str, Spent]] = out.get()
 
     def against_one(contestant: str, batches: int) -> float:

@@ -32,7 +32,7 @@ def translator(backend: str, folder: Path | None, **options: Any) -> Any:
     given = {"max_tokens": _MAX_TOKENS, **options}
     if backend == "bergamot":
         return open_translator(TranslatorSettings(backend="bergamot", source="en", target="pt", **given), "cpu", 1)
-    return open_translator(TranslatorSettings(backend=backend, model=str(folder), **given), "cpu", 1)  # type: ignore[arg-type]
+    return open_translator(TranslatorSettings(backend=backend, model=str(folder), **given), "cpu", 1)
 
 
 def same(ours: list[str], theirs: list[str]) -> float:
@@ -66,7 +66,7 @@ def sweep(texts: list[str], folder: Path, rounds: int) -> dict[str, dict[int, fl
     found: dict[str, dict[int, float]] = {}
     for beam in BEAMS:
         opened = {size: translator("ctranslate2", folder, beam=beam, batch_tokens=size) for size in BATCHES}
-        contestants = {str(size): lambda one=one: one.translate(texts) for size, one in opened.items()}  # type: ignore[misc]
+        contestants = {str(size): lambda one=one: one.translate(texts) for size, one in opened.items()}
         best = fastest(rounds, contestants)
         found[f"beam {beam}"] = {int(size): len(texts) / taken for size, taken in best.items()}
     return found

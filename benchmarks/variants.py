@@ -90,9 +90,8 @@ class VariantEncoder:
 
     def sentences(self, texts: Sequence[str]) -> tuple[dict[str, Vectors], Any]:
         states, counts = self._states.pieces(texts)
-        sizes = np.array(counts)
-        starts = np.cumsum(sizes) - sizes
-        return {kind: means(part, starts, sizes) for kind, part in self._vectors(states).items()}, [None] * len(texts)
+        found = {kind: means(part, np.array(counts)) for kind, part in self._vectors(states).items()}
+        return found, [None] * len(texts)
 
     def _vectors(self, states: Any) -> dict[str, Vectors]:
         kinds = ("meaning", "context")
