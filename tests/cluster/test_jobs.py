@@ -57,8 +57,9 @@ def submit(head, project, *arguments, env=None):
 
 
 def test_a_build_is_done_once_also_when_it_is_submitted_again_by_rays_own_command(head, project, tmp_path):
-    store = f"store={tmp_path}/store"
-    done = submit(head, project, CONFIG, "--set", store)
+    text = f"{PROJECT}/configs/quickstart.txt"  # not the copy that goes with a job: unpacked anew, it is another file
+    overrides = ("--set", f"store={tmp_path}/store", "--set", f"source.paths=[{text}]")
+    done = submit(head, project, CONFIG, *overrides)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "sample: 1 of 1 units, 7 targets" in done.stdout
     assert f"store: {tmp_path}/store" in done.stdout
@@ -69,7 +70,7 @@ def test_a_build_is_done_once_also_when_it_is_submitted_again_by_rays_own_comman
     folder = tmp_path / "project"
     shutil.copytree(project / "configs", folder / "configs")
     options = ("--address", head.address, "--working-dir", ".", "--log-style", "record", "--log-color", "false")
-    command = ("corpusgen", "build", CONFIG, "--set", store)
+    command = ("corpusgen", "build", CONFIG, *overrides)
     again = run("ray", "job", "submit", *options, "--", *command, cwd=folder, env=head.environment())
     assert again.returncode == 0, again.stdout + again.stderr
     assert "sample: 1 of 1 units, 7 targets" in again.stdout
