@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import glob
+import hashlib
 import io
 import os
 from collections.abc import Sequence
@@ -12,6 +13,8 @@ from typing import Any
 
 from corpusgen.errors import ConfigError, StoreUnavailableError
 from corpusgen.store.files import open_files
+
+_RAYS_COPIES = "/runtime_resources/working_dir_files/"
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,19 @@ def find_files(patterns: Sequence[str]) -> list[SourceFile]:
 
 def _find_local(pattern: str) -> list[SourceFile]:
     paths = sorted(path for path in glob.glob(os.path.expanduser(pattern), recursive=True) if os.path.isfile(path))
-    return [SourceFile(path, (status := os.stat(path)).st_size, status.st_mtime_ns) for path in paths]
+    return [SourceFile(path, os.stat(path).st_size, _changed(path)) for path in paths]
+
+
+def _changed(path: str) -> int:
+    """When a file changed; of one that went with a Ray job, a number that is another one if its content is.
+
+    Each time Ray unpacks a job's folder, on a new head or for the job that is submitted again, its files have the time
+    of the unpacking. They are few and small: a job takes no large ones.
+    """
+    if _RAYS_COPIES not in os.path.realpath(path):
+        return os.stat(path).st_mtime_ns
+    with open(path, "rb") as file:
+        return int.from_bytes(hashlib.file_digest(file, "sha256").digest()[:7])
 
 
 def _find_s3(pattern: str) -> list[SourceFile]:

@@ -57,8 +57,7 @@ def submit(head, project, *arguments, env=None):
 
 
 def test_a_build_is_done_once_also_when_it_is_submitted_again_by_rays_own_command(head, project, tmp_path):
-    text = f"{PROJECT}/configs/quickstart.txt"  # not the copy that goes with a job: unpacked anew, it is another file
-    overrides = ("--set", f"store={tmp_path}/store", "--set", f"source.paths=[{text}]")
+    overrides = ("--set", f"store={tmp_path}/store")
     done = submit(head, project, CONFIG, *overrides)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "sample: 1 of 1 units, 7 targets" in done.stdout
@@ -67,7 +66,7 @@ def test_a_build_is_done_once_also_when_it_is_submitted_again_by_rays_own_comman
     written = {path: path.stat().st_mtime_ns for path in (tmp_path / "store").rglob("*") if path.is_file()}
     assert CommittedTable(f"{tmp_path}/store", "sample", "targets").num_rows == 7
 
-    folder = tmp_path / "project"
+    folder = tmp_path / "project"  # its text goes with the job too, and is unpacked anew
     shutil.copytree(project / "configs", folder / "configs")
     options = ("--address", head.address, "--working-dir", ".", "--log-style", "record", "--log-color", "false")
     command = ("corpusgen", "build", CONFIG, *overrides)

@@ -253,6 +253,18 @@ def test_an_empty_file_has_no_units_and_a_missing_one_is_an_error(tmp_path):
         range_slices([str(tmp_path / "nothing-here")], 100)
 
 
+def test_files_that_went_with_a_job_are_known_by_their_content_not_by_the_time_of_unpacking(tmp_path):
+    def unpacked(package, text):
+        folder = tmp_path / "runtime_resources/working_dir_files" / package
+        folder.mkdir(parents=True)
+        (folder / "text.txt").write_text(text)
+        return find_files([f"{folder}/text.txt"])[0].modified
+
+    first = unpacked("first", "One.")
+    assert unpacked("again", "One.") == first
+    assert unpacked("changed", "Two.") != first
+
+
 def test_globs_name_each_file_once_in_a_stable_order(tmp_path):
     for name in ("b.txt", "a.txt"):
         (tmp_path / name).write_text(name)
