@@ -77,19 +77,9 @@ def submit(
             if not wait:
                 say(f"follow it: ray job logs --follow --address {address} {job}")
                 return 0
-            ended = asyncio.run(_followed(client, job))
+            ended = asyncio.run(_followed(client, address, job))
         except KeyboardInterrupt:
-            return _stopped(client, job, say)
-        except _LostError as error:
-            raise CorpusgenError(
-                f"{address} has not answered for {_GIVE_UP_SECONDS / 60:.0f} minutes: {error}\nthe job goes on; to "
-                f"follow it again: ray job logs --follow --address {address} {job}"
-            ) from error
-        except _ForgottenError as error:
-            raise CorpusgenError(
-                f"job {job}: {address} no longer knows of it, so its head was started anew; what the job committed "
-                "stays: submit it again to go on"
-            ) from error
+            return _stopped(client, address, job, say)
     say(f"job {job}: {ended.status.value.lower()}")
     return exit_code(ended)
 
@@ -232,15 +222,7 @@ def _explained(address: str) -> Iterator[None]:
         raise CorpusgenError(f"{address}: {error}") from error
 
 
-class _LostError(Exception):
-    """The dashboard has not answered for long."""
-
-
-class _ForgottenError(Exception):
-    """The dashboard answers that there is no such job."""
-
-
-async def _followed(client: Any, job: str) -> Any:
+async def _followed(client: Any, address: str, job: str) -> Any:
     """Print the job's log to its end and return its description; a connection that breaks is made again."""
     shown = 0
     while True:
@@ -254,13 +236,13 @@ async def _followed(client: Any, job: str) -> Any:
                     shown = received
         except (OSError, RuntimeError, aiohttp.ClientError) as error:
             log.warning("the connection broke, the job goes on: %s", error)
-        info = _info(client, job)
+        info = _info(client, address, job)
         if info.status.is_terminal():
             return info
         await asyncio.sleep(_LOOK_AGAIN_SECONDS)
 
 
-def _info(client: Any, job: str) -> Any:
+def _info(client: Any, address: str, job: str) -> Any:
     """How the job stands; a dashboard that does not answer is asked again."""
     given_up = time.monotonic() + _GIVE_UP_SECONDS
     while True:
@@ -270,16 +252,22 @@ def _info(client: Any, job: str) -> Any:
             raise
         except (OSError, RuntimeError) as error:
             if "status code 404" in str(error):
-                raise _ForgottenError(error) from error
+                raise CorpusgenError(
+                    f"job {job}: {address} no longer knows of it, so its head was started anew; what the job committed "
+                    "stays: submit it again to go on"
+                ) from error
             if time.monotonic() > given_up:
-                raise _LostError(error) from error
+                raise CorpusgenError(
+                    f"{address} has not answered for {_GIVE_UP_SECONDS / 60:.0f} minutes: {error}\nthe job goes on; to "
+                    f"follow it again: ray job logs --follow --address {address} {job}"
+                ) from error
             time.sleep(_LOOK_AGAIN_SECONDS)
 
 
-def _stopped(client: Any, job: str, say: Say) -> int:
+def _stopped(client: Any, address: str, job: str, say: Say) -> int:
     say(f"job {job}: stopping it; what is committed stays")
     client.stop_job(job)
-    while not _info(client, job).status.is_terminal():
+    while not _info(client, address, job).status.is_terminal():
         time.sleep(_LOOK_AGAIN_SECONDS)
     say(f"job {job}: stopped; submit it again to go on")
     return 130

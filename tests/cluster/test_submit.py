@@ -264,6 +264,14 @@ def test_ctrl_c_stops_the_job_and_waits_for_its_end(folder, cluster, capsys):
     assert "stopped; submit it again to go on" in capsys.readouterr().out
 
 
+def test_ctrl_c_when_the_dashboard_has_gone_says_how_to_follow_the_job(folder, cluster, monkeypatch):
+    client = cluster(FakeClient([("begun\n", KeyboardInterrupt())]))
+    client.silent = 10**9
+    monkeypatch.setattr(corpusgen.submit, "_GIVE_UP_SECONDS", 0)
+    with pytest.raises(CorpusgenError, match="ray job logs --follow --address http://head:8265 job_1"):
+        submit("build.yaml", "http://head:8265", overrides=[STORE])
+
+
 # ------------------------------------------------------------------ connection
 
 
