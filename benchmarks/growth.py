@@ -2,11 +2,10 @@
 
     python -m benchmarks.growth [CONFIG --set sample.size=50000 …] [--store FOLDER] [--marks 1000 2000 …] [--plot FILE]
 
-One build on Ray, looked at every few seconds. Between two marks (so many targets done): how long the stages took for a
-target, and how long the driver's core did; at each mark the most memory that the driver, the largest worker and the
-object store have had. If any of them grew with the number of targets, the last row would show it. Stages are counted
-each for itself, by the rows that it had: at a mark, some targets are translated already and not yet masked. Without
-CONFIG it is the quickstart's corpus.
+One build on Ray, looked at every few seconds. At each mark (so many targets done) the most memory that the driver, the
+largest worker and the object store have had so far; between two marks what all stages took for a target of the units
+that were done there, as the store's own log of events says. If any of them grew with the number of targets, the last
+row would show it. Without CONFIG it is the quickstart's corpus.
 """
 
 from __future__ import annotations
@@ -42,8 +41,6 @@ class Growth:
     unit_targets: int
     rows: list[dict[str, Any]] = field(default_factory=list)
     _looked: float = 0.0
-    _stages: list[tuple[float, int]] = field(default_factory=list)
-    _driver: float = 0.0
     _peaks: dict[str, float] = field(default_factory=lambda: dict.fromkeys(("driver", "worker", "object store"), 0.0))
 
     def update(self, tally: Tally, final: bool = False) -> None:
@@ -72,23 +69,17 @@ class Growth:
         self._peaks[kind] = max(self._peaks[kind], memory / _MB)
 
     def _row(self, tally: Tally, done: int) -> dict[str, Any]:
-        stages = [(stage.count.seconds, stage.count.seen) for stage in tally.stages]
-        before = self._stages or [(0.0, 0)] * len(stages)
-        driver = sum(psutil.Process().cpu_times()[:2])
-        since = done - (self.rows[-1]["targets"] if self.rows else 0)
-        row = {
-            "targets": done,
-            "triples": tally.stages[-1].count.rows_out,
-            "ms per target since": 1000
-            * sum(
-                (seconds - seconds_before) / max(1, rows - rows_before)
-                for (seconds, rows), (seconds_before, rows_before) in zip(stages, before, strict=True)
-            ),
-            "driver's ms per target since": 1000 * (driver - self._driver) / max(1, since),
-            **{f"{kind} MB": round(peak, 1) for kind, peak in self._peaks.items()},
-        }
-        self._stages, self._driver = stages, driver
-        return row
+        memory = {f"{kind} MB": round(peak, 1) for kind, peak in self._peaks.items()}
+        return {"targets": done, "units": tally.units_done, "triples": tally.stages[-1].count.rows_out, **memory}
+
+
+def cost(units: list[dict[str, Any]]) -> float:
+    """Milliseconds that all stages took for a target, each by the rows that it had."""
+    stages: dict[str, list[tuple[float, int]]] = {}
+    for unit in units:
+        for stage in unit["stages"]:
+            stages.setdefault(stage["stage"], []).append((stage["seconds"], max(stage["rows_in"], stage["rows_out"])))
+    return sum(1000 * sum(seconds for seconds, _ in done) / sum(rows for _, rows in done) for done in stages.values())
 
 
 def measure(config: BuildConfig, marks: list[int]) -> dict[str, Any]:
@@ -96,8 +87,12 @@ def measure(config: BuildConfig, marks: list[int]) -> dict[str, Any]:
     build(config, LocalExecutor(), until="sample")
     growth = Growth(marks, config.generate.unit_targets)
     with RayExecutor(config.run, growth) as executor:
-        build(config, executor)
+        files = build(config, executor).files
+    logs = [json.loads(line) for log in files.list("generate/events") for line in files.read(log.path).splitlines()]
+    done = sorted((event for event in logs if event["event"] == "done"), key=lambda event: event["time"])
     first, last = growth.rows[0], growth.rows[-1]
+    for before, row in zip([{"units": 0}, *growth.rows], growth.rows, strict=False):
+        row["ms per target since"] = cost(done[before["units"] : row["units"]])
     return {
         "rows": growth.rows,
         "cost of a target, last stretch against the first": last["ms per target since"] / first["ms per target since"],
