@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,6 @@ from corpusgen.engine import Resources, Result, Stage, split_by_reason
 from corpusgen.engine.parts import ReadRows
 from corpusgen.errors import StageError
 from corpusgen.lexical import edit_distance, same_kind
-from corpusgen.masked import MaskedPredictor
 from corpusgen.models import confirmed
 from corpusgen.negatives import largest_cosine, why_not_negative
 from corpusgen.places import Place, class_of_place, is_name
@@ -27,6 +26,9 @@ from corpusgen.slots import Judged, Pairs, Seen, Slot, Words, sentence_columns
 from corpusgen.store import CommittedTable, Store
 from corpusgen.triples import ALIGNED, ENRICHED, SUBSTITUTION, TRIPLES
 from corpusgen.vectors import WordVectors, open_vectors
+
+if TYPE_CHECKING:
+    from corpusgen.masked import MaskedPredictor
 
 _LIGHT = Resources(cpus=0.05)
 _WORDS_TO_JUDGE_BY = 200
@@ -151,11 +153,13 @@ class MakeTriples(_WithVectors):
 
     def setup(self) -> None:
         """Load the masked LM, the vectors of all its words, and which words of the corpus are names."""
+        from corpusgen.masked import MaskedPredictor  # torch: a worker that reads or aligns starts without it
+
         super().setup()
         threads = max(1, int(self.resources.cpus))
         model, revision = confirmed(self.masked["model"], self.masked.get("revision"), self.models.get("masked"))
         settings = {**self.masked, "model": model, "revision": revision}
-        self._predictor = MaskedPredictor(**settings, device=self.device, threads=threads)
+        self._predictor: MaskedPredictor = MaskedPredictor(**settings, device=self.device, threads=threads)
         words = [word.lower() for word in self._predictor.vocabulary]
         self._cased = words != self._predictor.vocabulary
         self._of_words, self._known = self._vectors.lookup(words), self._vectors.knows(words)

@@ -20,6 +20,8 @@ from corpusgen.store import StageCount, Unit
 
 # A worker is given its next task while it works on one, so that it never waits for the driver.
 _TASKS_PER_WORKER = 2
+# A stage that asks for less than a CPU does thousands of units with one worker: another must have so much to do.
+_LEAST_SECONDS_OF_LIGHT_WORK = 5.0
 
 
 @dataclass(eq=False)
@@ -171,8 +173,16 @@ class Pool:
         have = len(self.usable)
         if not self.queue or (have and self.queue_age < scale_up_seconds):
             return 0
-        wanted = math.ceil((len(self.queue) + self.running) / _TASKS_PER_WORKER)
+        waiting = len(self.queue) + self.running
+        wanted = math.ceil(waiting / _TASKS_PER_WORKER)
+        if self._is_light:
+            work = waiting * (self.seconds_per_unit or 0.0)
+            wanted = min(wanted, max(1, math.ceil(work / _LEAST_SECONDS_OF_LIGHT_WORK)))
         return max(0, min(wanted, self._most_workers()) - have)
+
+    @property
+    def _is_light(self) -> bool:
+        return self.resources.cpus < 1 and not self.resources.gpus
 
     def _most_workers(self) -> int:
         """How many there may be: as set, else what there is room for at this moment, as nodes come and go."""

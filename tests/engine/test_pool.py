@@ -1,0 +1,28 @@
+"""How many workers a stage gets."""
+
+import pytest
+
+from corpusgen.engine import Resources
+from corpusgen.engine.pool import Job, Pool, Task
+from tests.engine.demo import Count
+
+
+def pool_with(tasks: int, resources: Resources, seconds_per_unit: float | None = None) -> Pool:
+    """A pool of the demo's first stage with so many tasks that wait, and so far no worker."""
+    pool = Pool(Count(), resources, None)
+    for _ in range(tasks):
+        pool.push(Task(Job([]), attempt=0))
+    if seconds_per_unit:
+        pool.units, pool.seconds = 1, seconds_per_unit
+    return pool
+
+
+def test_a_stage_that_fills_a_cpu_asks_for_all_its_workers_at_once():
+    assert pool_with(64, Resources(max_workers=40)).missing_workers(0) == 32
+    assert pool_with(640, Resources(max_workers=40)).missing_workers(0) == 40
+
+
+@pytest.mark.parametrize(("seconds", "workers"), [(None, 1), (0.01, 1), (0.5, 7), (100.0, 32)])
+def test_a_light_stage_gets_another_worker_only_for_work_that_is_worth_its_start(seconds, workers):
+    pool = pool_with(64, Resources(cpus=0.05, max_workers=40), seconds)
+    assert pool.missing_workers(0) == workers
