@@ -2,8 +2,9 @@
 
     python -m benchmarks.check [RESULTS] [--against FILE|REV] [--loss 0.15]
 
-Exits with 1 if a ratio fell by more than the loss; a row that is new or gone is only named. Noise moves ratios too: run
-the benchmark that it names again (`python -m benchmarks.suite --only …`) before you believe it.
+Exits with 1 if a ratio fell by more than the loss, or a benchmark failed; a row that is new or gone is only named.
+Noise moves ratios too: run the benchmark that it names again (`python -m benchmarks.suite --only …`) before you believe
+it.
 """
 
 from __future__ import annotations
@@ -20,8 +21,14 @@ RESULTS = Path(__file__).parent / "results.json"
 
 
 def ratios(results: Mapping[str, Any]) -> dict[str, float]:
-    """By what was compared with what. The opponent may be told with figures of the run, so the name comes first."""
-    return {f"{row['name']} / {row['opponent']}": row["ratio"] for row in results["rows"]}
+    """By what was compared with what."""
+    found = results["benchmarks"].values()
+    return {f"{row['name']} / {row['opponent']}": row["ratio"] for one in found for row in one.get("rows", [])}
+
+
+def failures(results: Mapping[str, Any]) -> dict[str, str]:
+    """The benchmarks that failed, and why."""
+    return {name: found["failed"] for name, found in results["benchmarks"].items() if "failed" in found}
 
 
 def losses(before: Mapping[str, float], now: Mapping[str, float], most: float) -> dict[str, tuple[float, float]]:
@@ -50,15 +57,18 @@ def main() -> None:
     if not arguments.results.is_file():
         raise SystemExit(f"{arguments.results}: no such file; `make bench` writes it")
     before = ratios(committed(arguments.against, arguments.results))
-    now = ratios(json.loads(arguments.results.read_text()))
+    results = json.loads(arguments.results.read_text())
+    now, failed = ratios(results), failures(results)
     for name in sorted(before.keys() ^ now.keys()):
         print(f"{'new' if name in now else 'gone'}: {name}")
+    for name, why in failed.items():
+        print(f"failed: {name}: {why}")
     slower = losses(before, now, arguments.loss)
     for name, (then, today) in slower.items():
         print(f"slower: {name}: {then:.2f} → {today:.2f} ({today / then - 1:+.0%})")
     if not slower:
         print(f"no ratio fell by more than {arguments.loss:.0%}")
-    sys.exit(bool(slower))
+    sys.exit(bool(slower or failed))
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ import psutil
 import pyarrow as pa
 
 from benchmarks.parts import Span, prepare
-from benchmarks.rows import Row, seconds
+from benchmarks.rows import Curve, Found, Row, seconds
 from corpusgen.engine.batch import Batch
 
 STARTS = {
@@ -60,14 +60,14 @@ def throughput(model: str, texts: list[str], spans: list[Span], threads: int, pr
     return len(texts) / (max(end for _, end in times) - min(start for start, _ in times))
 
 
-def threads_and_processes(model: str, texts: list[str], spans: list[Span]) -> list[Row]:
+def threads_and_processes(model: str, texts: list[str], spans: list[Span]) -> Found:
     cores = psutil.cpu_count() or 1
     speeds = {
         (threads, processes): throughput(model, texts, spans, threads, processes)
         for threads, processes in dict.fromkeys([(1, 1), (cores, 1), (1, cores), (cores, cores)])
     }
     default = speeds[1, cores]
-    return [
+    rows = [
         Row(
             f"masked prediction, {cores} workers with one thread",
             f"{processes} with {threads}",
@@ -78,6 +78,13 @@ def threads_and_processes(model: str, texts: list[str], spans: list[Span]) -> li
         for (threads, processes), speed in speeds.items()
         if (threads, processes) != (1, cores)
     ]
+    lines = {
+        f"{threads} thread{'s' * (threads > 1)} each": [
+            (float(processes), speed) for (each, processes), speed in speeds.items() if each == threads
+        ]
+        for threads in dict.fromkeys((1, cores))
+    }
+    return Found(rows, [Curve(f"masked prediction on {cores} cores", "processes", "sentences/s", lines)])
 
 
 def start(code: str) -> float:
@@ -125,17 +132,17 @@ def moving_rows(rows: int = 10_000) -> list[Row]:
     return [Row(f"{rows:,} rows from stage to stage", "the same as Python objects", ratio, None, "", note)]
 
 
-def run(sentences: int) -> list[Row]:
+def run(sentences: int) -> Found:
     with tempfile.TemporaryDirectory() as folder:
         parts = prepare(folder, sentences)
-        rows = threads_and_processes(parts.model, parts.texts, parts.spans)
-        return rows + starts(parts.model) + moving_rows()
+        found = threads_and_processes(parts.model, parts.texts, parts.spans)
+        return Found(found.rows + starts(parts.model) + moving_rows(), found.curves)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sentences", type=int, default=300)
-    for row in run(parser.parse_args().sentences):
+    for row in run(parser.parse_args().sentences).rows:
         print(row)
 
 

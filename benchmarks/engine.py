@@ -87,13 +87,13 @@ def overhead(units: int, folder: Path) -> dict[str, float]:
     return {"units": units, "units_per_second": units / seconds, "driver_growth_mb": grown / 1e6}
 
 
-def resume(units: int, committed: int, folder: Path) -> dict[str, float]:
-    """Seconds to find out what is left of a large plan, and to do the rest."""
+def part_done(units: int, committed: int, folder: Path) -> tuple[Pass, float]:
+    """A pass of which some units are committed, and the seconds that it takes to find out which are left."""
     pass_ = trivial_pass(units)
-    store = Store.at(str(folder / "resume")).pass_store(pass_.name)
+    store = Store.at(str(folder)).pass_store(pass_.name)
     plan = pass_.plan()
     store.ensure_plan(plan)
-    commits = folder / "resume" / pass_.name / "commits"
+    commits = folder / pass_.name / "commits"
     commits.mkdir()
     for unit in plan.units[:committed]:
         commit: dict[str, object] = {"unit": unit.id, "attempt": "x", "parts": {}, "quarantine": None, "stages": []}
@@ -106,6 +106,12 @@ def resume(units: int, committed: int, folder: Path) -> dict[str, float]:
     left = [unit for unit in plan.units if unit.id not in done]
     found = time.perf_counter() - started
     assert len(left) == units - committed
+    return pass_, found
+
+
+def resume(units: int, committed: int, folder: Path) -> dict[str, float]:
+    """Seconds to find out what is left of a large plan, and to do the rest."""
+    pass_, found = part_done(units, committed, folder / "resume")
     whole = timed(pass_, RayExecutor(), folder / "resume")
     return {"units": units, "committed": committed, "seconds_to_first_unit": found, "seconds_in_all": whole}
 

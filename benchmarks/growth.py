@@ -21,7 +21,8 @@ from typing import Any
 
 import psutil
 
-from benchmarks.rows import Row
+from benchmarks.pictures import draw
+from benchmarks.rows import Curve, Found, Row
 from corpusgen.config import BuildConfig, load_config
 from corpusgen.engine import LocalExecutor
 from corpusgen.engine.ray_executor import RayExecutor
@@ -29,6 +30,7 @@ from corpusgen.engine.tally import Tally
 from corpusgen.passes import build
 from distiller.quickstart import settings
 
+KINDS = ("driver", "worker", "object store")
 _LOOK_SECONDS = 2.0
 _MB = 1e6
 
@@ -41,7 +43,7 @@ class Growth:
     unit_targets: int
     rows: list[dict[str, Any]] = field(default_factory=list)
     _looked: float = 0.0
-    _peaks: dict[str, float] = field(default_factory=lambda: dict.fromkeys(("driver", "worker", "object store"), 0.0))
+    _peaks: dict[str, float] = field(default_factory=lambda: dict.fromkeys(KINDS, 0.0))
 
     def update(self, tally: Tally, final: bool = False) -> None:
         if not final and time.monotonic() - self._looked < _LOOK_SECONDS:
@@ -49,7 +51,8 @@ class Growth:
         self._looked = time.monotonic()
         self._look()
         done = min(tally.units_done * self.unit_targets, tally.stages[0].count.rows_out)
-        if done >= self.marks[len(self.rows)] if len(self.rows) < len(self.marks) else final:
+        is_new = tally.units_done > (self.rows[-1]["units"] if self.rows else 0)
+        if is_new and (done >= self.marks[len(self.rows)] if len(self.rows) < len(self.marks) else final):
             self.rows.append(self._row(tally, done))
             print(json.dumps(self.rows[-1]), flush=True)
 
@@ -96,39 +99,31 @@ def measure(config: BuildConfig, marks: list[int]) -> dict[str, Any]:
     return {
         "rows": growth.rows,
         "cost of a target, last stretch against the first": last["ms per target since"] / first["ms per target since"],
-        **{
-            f"{kind}'s memory, last against first": last[f"{kind} MB"] / first[f"{kind} MB"]
-            for kind in ("driver", "worker", "object store")
-        },
+        **{f"{kind}'s memory, last against first": last[f"{kind} MB"] / first[f"{kind} MB"] for kind in KINDS},
     }
 
 
-def run(marks: list[int]) -> list[Row]:
+def run(marks: list[int]) -> Found:
     """On the quickstart's corpus."""
     with tempfile.TemporaryDirectory() as folder:
         found = measure(settings(folder, marks[-1])[0], marks)
     last = found["rows"][-1]
     cost = 1 / found["cost of a target, last stretch against the first"]
     rows = [Row("growth: cost of a target", "the first mark", cost, 0.85, f"{last['ms per target since']:.0f} ms")]
-    for kind in ("driver", "worker", "object store"):
+    for kind in KINDS:
         ratio = 1 / found[f"{kind}'s memory, last against first"]
         rows.append(Row(f"growth: memory of {kind}", "the first mark", ratio, None, f"{last[f'{kind} MB']:.0f} MB"))
-    return rows
+    return Found(rows, curves(found["rows"]))
 
 
-def plot(rows: list[dict[str, Any]], path: Path) -> None:
-    from matplotlib.figure import Figure
+def curves(rows: list[dict[str, Any]]) -> list[Curve]:
+    def line(column: str) -> list[tuple[float, float]]:
+        return [(row["targets"], row[column]) for row in rows]
 
-    figure = Figure(figsize=(9, 3.5), layout="constrained")
-    cost, memory = figure.subplots(1, 2)
-    targets = [row["targets"] for row in rows]
-    cost.plot(targets, [row["ms per target since"] for row in rows], marker="o")
-    cost.set(title="time of a target in all stages", xlabel="targets done", ylabel="ms", ylim=(0, None), xscale="log")
-    for kind in ("driver", "worker", "object store"):
-        memory.plot(targets, [row[f"{kind} MB"] for row in rows], marker="o", label=kind)
-    memory.set(title="most memory so far", xlabel="targets done", ylabel="MB", ylim=(0, None), xscale="log")
-    memory.legend()
-    figure.savefig(path, dpi=120)
+    return [
+        Curve("time of a target in all stages", "targets done", "ms", {"": line("ms per target since")}),
+        Curve("most memory so far", "targets done", "MB", {kind: line(f"{kind} MB") for kind in KINDS}),
+    ]
 
 
 def main() -> None:
@@ -150,7 +145,7 @@ def main() -> None:
         found = measure(config, arguments.marks)
     print(json.dumps(found, indent=2))
     if arguments.plot:
-        plot(found["rows"], arguments.plot)
+        draw(curves(found["rows"]), arguments.plot)
 
 
 if __name__ == "__main__":

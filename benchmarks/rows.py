@@ -1,10 +1,10 @@
-"""What a benchmark says: how fast we are, and how many times as fast as a stated opponent in the same run."""
+"""What a benchmark says: how fast we are, how many times as fast as a stated opponent in the same run, and curves."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,24 @@ class Row:
     def met(self) -> bool | None:
         """Whether the bar is reached."""
         return None if self.bar is None else self.ratio >= self.bar
+
+
+@dataclass(frozen=True)
+class Curve:
+    """How something goes with a size or a setting: one or several lines of points."""
+
+    title: str
+    x: str
+    y: str
+    lines: Mapping[str, Sequence[tuple[float, float]]]
+
+
+@dataclass(frozen=True)
+class Found:
+    """All that a benchmark says."""
+
+    rows: list[Row]
+    curves: list[Curve] = field(default_factory=list)
 
 
 Clock = Callable[[], float]

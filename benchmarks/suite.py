@@ -3,57 +3,64 @@
     python -m benchmarks.suite [--only end_to_end growth] [--eval FOLDER] [--out benchmarks]
 
 Each benchmark runs in a process of its own, on the text and models of the quickstart, and gives rows: our speed in that
-of a stated opponent in the same run. They go to results.json, results.md and results.png in the folder `--out`;
-`python -m benchmarks.check` compares the ratios with those that were committed last.
+of a stated opponent in the same run, and curves by size or setting. They go to results.json, results.md, results.png
+and curves.png in the folder `--out`; `python -m benchmarks.check` compares the ratios with those committed last.
 """
 
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import json
 import os
 import platform
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.rows import Row
+import psutil
+
+from benchmarks import pictures
+from benchmarks.rows import Curve, Found, Row
 
 HERE = Path(__file__).parent
-BENCHMARKS = ("end_to_end", "masked", "align", "engine", "growth", "translation", "cpu")
+_LEGEND = "A ratio is our speed in that of what it is against, or its memory in ours: more is better."
+BENCHMARKS = ("end_to_end", "masked", "align", "engine", "growth", "sizes", "translation", "cpu")
 
 
-def rows_of(name: str, eval_folder: str | None) -> list[Row]:
+def run(name: str, eval_folder: str | None) -> Found:
     """Run one, here and now."""
     match name:
         case "end_to_end":
             from benchmarks import end_to_end
 
-            return end_to_end.run(targets=400, plain_targets=40, rounds=2, eval_folder=eval_folder)
+            return Found(end_to_end.run(targets=400, plain_targets=40, rounds=2, eval_folder=eval_folder))
         case "masked":
             from benchmarks import masked
 
-            return masked.run(sentences=200, rounds=2)
+            return Found(masked.run(sentences=200, rounds=2))
         case "align":
             from benchmarks import align
 
-            return align.run(pairs=500, rounds=2)
+            return Found(align.run(pairs=500, rounds=2))
         case "engine":
             from benchmarks import engine
 
-            return engine.run(units=2000, planned=20_000, work_units=3)
+            return Found(engine.run(units=2000, planned=20_000, work_units=3))
         case "growth":
             from benchmarks import growth
 
             return growth.run(marks=[200, 400, 800])
+        case "sizes":
+            from benchmarks import sizes
+
+            return sizes.run()
         case "translation":
             from benchmarks import translation
 
-            return translation.run(sentences=32, updates=120, rounds=2)[0]
+            return translation.run(sentences=32, updates=120, rounds=2)
         case "cpu":
             from benchmarks import cpu
 
@@ -61,75 +68,93 @@ def rows_of(name: str, eval_folder: str | None) -> list[Row]:
     raise ValueError(name)
 
 
-def in_own_process(name: str, eval_folder: str | None) -> list[Row]:
-    """What other benchmarks loaded and left behind must not count."""
+def in_own_process(name: str, eval_folder: str | None) -> dict[str, Any]:
+    """What it finds, as JSON has it, or why it failed. What other benchmarks left behind must not count."""
     code = (
-        "import dataclasses, json, sys; from benchmarks.suite import rows_of; "
-        f"rows = rows_of({name!r}, {eval_folder!r}); "
-        "print(json.dumps([dataclasses.asdict(row) for row in rows]))"
+        "import dataclasses, json; from benchmarks.suite import run; "
+        f"print(json.dumps(dataclasses.asdict(run({name!r}, {eval_folder!r}))))"
     )
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "RAYON_NUM_THREADS": "1"}
+    started = time.monotonic()
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment)
+    taken = {"seconds": round(time.monotonic() - started)}
     if done.returncode:
-        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        print(f"  {name} failed: {last}", flush=True)
-        return []
-    return [Row(**row) for row in json.loads(done.stdout.splitlines()[-1])]
+        return {"failed": (done.stderr.strip().splitlines() or ["no message"])[-1], **taken}
+    return {**json.loads(done.stdout.splitlines()[-1]), **taken}
+
+
+def rows_of(results: Mapping[str, Any]) -> list[Row]:
+    """Of all benchmarks that did not fail."""
+    return [Row(**row) for found in results["benchmarks"].values() for row in found.get("rows", [])]
+
+
+def curves_of(results: Mapping[str, Any]) -> list[Curve]:
+    """Of all benchmarks that did not fail."""
+    return [Curve(**curve) for found in results["benchmarks"].values() for curve in found.get("curves", [])]
+
+
+def summary(results: Mapping[str, Any]) -> str:
+    """What is below its bar, and what failed."""
+    missed = [row.name for row in rows_of(results) if row.met is False]
+    failed = [f"{name} ({found['failed']})" for name, found in results["benchmarks"].items() if "failed" in found]
+    said = [f"failed: {'; '.join(failed)}"] if failed else []
+    said += [f"below their bars: {'; '.join(missed)}"] if missed else []
+    return "\n".join(said or ["all bars are reached"])
 
 
 def table(rows: Sequence[Row]) -> str:
     """For people, in Markdown."""
-    lines = ["| | times as fast as | ratio | bar | ours | |", "|---|---|---|---|---|---|"]
+    lines = ["| | against | ratio | bar | ours | |", "|---|---|---|---|---|---|"]
     for row in rows:
         bar = "" if row.bar is None else f"≥ {row.bar:g}{'' if row.met else ' (missed)'}"
         lines.append(f"| {row.name} | {row.opponent} | {row.ratio:.2f} | {bar} | {row.ours} | {row.note} |")
     return "\n".join(lines)
 
 
-def plot(rows: Sequence[Row], path: Path) -> None:
-    """The ratios as bars on a logarithmic scale, with a mark where each should be."""
-    from matplotlib.figure import Figure
+def write(results: Mapping[str, Any], folder: Path) -> None:
+    """All files of a run."""
+    folder.mkdir(parents=True, exist_ok=True)
+    rows, curves = rows_of(results), curves_of(results)
+    (folder / "results.json").write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n")
+    seconds = sum(found["seconds"] for found in results["benchmarks"].values())
+    page = f"# Benchmarks\n\nBy `make bench`, in {seconds / 60:.0f} minutes. {_LEGEND}\n\n{table(rows)}\n"
+    page += f"\n{summary(results)}\n"
+    if rows:
+        pictures.bars(rows, folder / "results.png")
+        page += "\n![ratios](results.png)\n"
+    if curves:
+        pictures.draw(curves, folder / "curves.png")
+        page += "\n![curves](curves.png)\n"
+    (folder / "results.md").write_text(page)
 
-    figure = Figure(figsize=(10, 0.32 * len(rows) + 1), layout="constrained")
-    axes = figure.subplots()
-    places = range(len(rows))
-    axes.barh(
-        places, [row.ratio for row in rows], color=["#c44" if row.met is False else "#47a" for row in rows], left=0
-    )
-    for place, row in zip(places, rows, strict=True):
-        if row.bar is not None:
-            axes.plot([row.bar] * 2, [place - 0.45, place + 0.45], color="black")
-    axes.set_yticks(places, [row.name for row in rows], fontsize=8)
-    axes.invert_yaxis()
-    axes.axvline(1, color="grey", linewidth=0.8)
-    axes.set(xscale="log", xlabel="our speed in the opponent's; black: the bar")
-    figure.savefig(path, dpi=110)
+
+def earlier(folder: Path) -> dict[str, Any]:
+    """What benchmarks found before, so that running one of them anew keeps the others."""
+    path = folder / "results.json"
+    return dict(json.loads(path.read_text())["benchmarks"]) if path.is_file() else {}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", nargs="+", choices=BENCHMARKS, default=BENCHMARKS)
+    parser.add_argument(
+        "--only", nargs="+", choices=BENCHMARKS, help="these anew, the others as they are in the folder"
+    )
     parser.add_argument("--eval", help="folder with wic/ and scws/: some minutes more")
     parser.add_argument("--out", type=Path, default=HERE)
     arguments = parser.parse_args()
-    rows: list[Row] = []
-    for name in arguments.only:
-        started = time.monotonic()
-        found = in_own_process(name, arguments.eval)
-        print(f"{name}: {time.monotonic() - started:.0f} s", flush=True)
-        for row in found:
+    found = earlier(arguments.out) if arguments.only else {}
+    for name in arguments.only or BENCHMARKS:
+        found[name] = in_own_process(name, arguments.eval)
+        print(f"{name}: {found[name]['seconds']} s", flush=True)
+        for row in rows_of({"benchmarks": {name: found[name]}}):
             print(f"  {row.name}: {row.ratio:.2f} × {row.opponent} ({row.ours})", flush=True)
-        rows += found
-    machine = {"machine": platform.machine(), "python": platform.python_version()}
-    results: dict[str, Any] = {**machine, "rows": [dataclasses.asdict(row) for row in rows]}
-    arguments.out.mkdir(parents=True, exist_ok=True)
-    (arguments.out / "results.json").write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n")
-    (arguments.out / "results.md").write_text(f"# Benchmarks\n\nBy `make bench`.\n\n{table(rows)}\n")
-    if rows:
-        plot(rows, arguments.out / "results.png")
-    missed = [row.name for row in rows if row.met is False]
-    print(f"\n{arguments.out}/results.json, results.md, results.png")
-    print(f"below their bars: {'; '.join(missed)}" if missed else "all bars are reached")
+    results = {
+        "machine": f"{psutil.cpu_count()} cores, {platform.machine()}",
+        "python": platform.python_version(),
+        "benchmarks": {name: found[name] for name in BENCHMARKS if name in found},
+    }
+    write(results, arguments.out)
+    print(f"\n{arguments.out}/results.json, results.md and pictures\n{summary(results)}")
 
 
 if __name__ == "__main__":

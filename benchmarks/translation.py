@@ -12,13 +12,12 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-import json
 import tempfile
 from pathlib import Path
 from typing import Any
 
 from benchmarks.parts import prepare
-from benchmarks.rows import Row, fastest
+from benchmarks.rows import Curve, Found, Row, fastest
 from corpusgen.translate import TranslatorSettings, open_translator
 from corpusgen.translate.convert import convert_translator
 from tests.translate.tiny_models import make_marian, model_size
@@ -26,6 +25,8 @@ from tests.translate.tiny_models import make_marian, model_size
 BEAMS = (1, 2, 5)
 BATCHES = (64, 256, 1024, 4096, 16384)
 _MAX_TOKENS = 100
+_COPIES = 8
+_DEFAULT = TranslatorSettings(backend="ctranslate2", model="any")
 
 
 def translator(backend: str, folder: Path | None, **options: Any) -> Any:
@@ -61,18 +62,19 @@ def of_one_model(texts: list[str], folders: dict[str, tuple[str, Path]], rounds:
     return rows
 
 
-def sweep(texts: list[str], folder: Path, rounds: int) -> dict[str, dict[int, float]]:
+def sweep(texts: list[str], folder: Path) -> Curve:
     """Sentences a second of CTranslate2 in int8 by size of batch, for each beam."""
-    found: dict[str, dict[int, float]] = {}
+    # Enough to fill the largest batch. With spaces at their ends they are other texts to us, not to the model.
+    many = [text + " " * number for number in range(_COPIES) for text in texts]
+    lines = {}
     for beam in BEAMS:
         opened = {size: translator("ctranslate2", folder, beam=beam, batch_tokens=size) for size in BATCHES}
-        contestants = {str(size): lambda one=one: one.translate(texts) for size, one in opened.items()}
-        best = fastest(rounds, contestants)
-        found[f"beam {beam}"] = {int(size): len(texts) / taken for size, taken in best.items()}
-    return found
+        best = fastest(1, {str(size): lambda one=one: one.translate(many) for size, one in opened.items()})  # type: ignore[misc]
+        lines[f"beam {beam}"] = [(float(size), len(many) / taken) for size, taken in best.items()]
+    return Curve("CTranslate2 in int8", "tokens in a batch", "sentences/s", lines)
 
 
-def run(sentences: int, updates: int, rounds: int) -> tuple[list[Row], dict[str, Any]]:
+def run(sentences: int, updates: int, rounds: int) -> Found:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         texts = prepare(f"{folder}/corpus", sentences).texts[:sentences]
@@ -89,25 +91,42 @@ def run(sentences: int, updates: int, rounds: int) -> tuple[list[Row], dict[str,
             "CTranslate2 in int8": ("ctranslate2", folder / "int8"),
         }
         rows = of_one_model(texts, programs, rounds)
+        int8 = translator("ctranslate2", folder / "int8", beam=1)
         learnt = same(translator("ctranslate2", folder / "float32", beam=1).translate(texts), list(pairs.values()))
-        sizes = sweep(texts, folder / "int8", rounds)
+        curve = sweep(texts, folder / "int8")
+        speeds = dict(curve.lines[f"beam {_DEFAULT.beam}"])
+        best = max(speeds, key=lambda size: speeds[size])
+        rows.append(
+            Row(
+                f"translation in batches of {_DEFAULT.batch_tokens:,} tokens, as set",
+                "the best size of a sweep",
+                speeds[_DEFAULT.batch_tokens] / speeds[best],
+                None,
+                f"{speeds[_DEFAULT.batch_tokens]:.0f} sentences/s",
+                f"the best is {best:,.0f}; the small model knows {learnt:.0%} of the translations by heart",
+            )
+        )
         if importlib.util.find_spec("fairseq"):
-            rows += _of_fairseq(texts, folder, rounds)
-        alone = fastest(rounds, {"bergamot": lambda: bergamot.translate(texts)})["bergamot"]
-    facts = {
-        "sentences": len(texts),
-        "translations that the small model knows by heart": learnt,
-        "Bergamot, its own model, sentences/s": len(texts) / alone,
-        "sentences/s of CTranslate2 in int8 by tokens in a batch": sizes,
-    }
-    return rows, facts
+            rows += _of_fairseq(texts, pairs, folder, updates, rounds)
+        alone = fastest(rounds, {"bergamot": lambda: bergamot.translate(texts), "other": lambda: int8.translate(texts)})
+        rows.append(
+            Row(
+                "translation by Bergamot, its own model, beam 1",
+                "CTranslate2 in int8, a small model, beam 1",
+                alone["other"] / alone["bergamot"],
+                None,
+                f"{len(texts) / alone['bergamot']:.0f} sentences/s",
+            )
+        )
+    return Found(rows, [curve])
 
 
-def _of_fairseq(texts: list[str], folder: Path, rounds: int) -> list[Row]:
+def _of_fairseq(texts: list[str], pairs: dict[str, str], folder: Path, updates: int, rounds: int) -> list[Row]:
     from corpusgen.translate.subwords import Words
     from tests.translate.test_fairseq import make_model
 
-    make_model(folder / "fairseq", Words(), updates=80)
+    size = {"embed_dim": 256, "ffn_embed_dim": 1024, "layers": 2, "attention_heads": 4}
+    make_model(folder / "fairseq", Words(), updates=updates, known=pairs, size=size, rate=1e-3)
     convert_translator(str(folder / "fairseq"), str(folder / "fairseq.ct2"))
     programs = {
         "fairseq": ("fairseq", folder / "fairseq"),
@@ -122,10 +141,11 @@ def main() -> None:
     parser.add_argument("--updates", type=int, default=160)
     parser.add_argument("--rounds", type=int, default=3)
     arguments = parser.parse_args()
-    rows, facts = run(arguments.sentences, arguments.updates, arguments.rounds)
-    for row in rows:
+    found = run(arguments.sentences, arguments.updates, arguments.rounds)
+    for row in found.rows:
         print(row)
-    print(json.dumps(facts, indent=2))
+    for name, points in found.curves[0].lines.items():
+        print(f"{name}: {', '.join(f'{speed:.0f} sentences/s with {size:,.0f} tokens' for size, speed in points)}")
 
 
 if __name__ == "__main__":

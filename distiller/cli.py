@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import sys
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -14,6 +18,7 @@ from distiller import __version__
 
 if TYPE_CHECKING:
     from distiller.evaluation.report import Evaluation
+    from distiller.evaluation.results import TaskResult
     from distiller.word_distiller import WordDistiller
 
 app = new_app("Train and use word models made from a store of triples.")
@@ -154,10 +159,24 @@ def encode(
 
     check_target(target)
     loaded = _load(model, backbone, device)
-    count = encode_file(loaded, source, target, output, normalize, name if skip_bad else None)
+    with _counting("words") as so_far:
+        count = encode_file(loaded, source, target, output, normalize, name if skip_bad else None, so_far)
     if left_out:
         typer.echo(f"left out: {left_out:,} lines in all", err=True)
     typer.echo(f"{count:,} words: {target}")
+
+
+@contextlib.contextmanager
+def _counting(what: str) -> Iterator[Callable[[int], None]]:
+    """A line on a terminal that says how many are done, and how fast; gone in the end. In a pipe there is none."""
+    from rich.console import Console
+
+    console, started = Console(file=sys.stderr), time.monotonic()
+    if not console.is_terminal:
+        yield lambda count: None
+        return
+    with console.status("") as line:
+        yield lambda count: line.update(f"{count:,} {what}, {count / (time.monotonic() - started):,.0f} a second")
 
 
 @app.command()
@@ -248,7 +267,7 @@ def evaluate(
     Example: distiller evaluate runs/mine --data eval --report report.html
     """
     from distiller.evaluation.page import to_html
-    from distiller.evaluation.report import comparison_table, table, to_markdown
+    from distiller.evaluation.report import to_markdown
     from distiller.outputs import check_target, write_text
     from distiller.saved import card_place, put_in_card
 
@@ -271,18 +290,26 @@ def evaluate(
         loaded = _load(model, backbone, device) if model else _load_frozen(baseline or "", device)
         other = _load(compare, compare_backbone, device) if compare else None
         evaluation = _evaluation(loaded, model or baseline or "", other, compare or "", data, chosen)
-    from rich.console import Console
-
-    console = Console(width=None if Console().is_terminal else 120)
-    console.print(table(evaluation, verbose))
-    if evaluation.compared:
-        console.print(comparison_table(evaluation.compared))
+    _show(evaluation, verbose)
     for path, written in ((json_file, _json), (markdown_file, to_markdown), (report_file, to_html)):
         if path:
             write_text(path, written(evaluation))
             typer.echo(path)
     if card and model:
         put_in_card(model, to_markdown(evaluation))
+
+
+def _show(evaluation: Evaluation, verbose: bool) -> None:
+    from rich.console import Console
+
+    from distiller.evaluation.report import comparison_table, notes, table
+
+    console = Console(width=None if Console().is_terminal else 120)
+    console.print(table(evaluation, verbose))
+    if evaluation.compared:
+        console.print(comparison_table(evaluation.compared))
+    for line in notes(evaluation):
+        typer.echo(line)
 
 
 def _json(evaluation: Evaluation) -> str:
@@ -309,12 +336,18 @@ def _evaluation(
     """Of a model, or of a frozen one alone; its vectors are compared with the meaning vectors of the other."""
     from distiller.evaluation import evaluate as running
 
-    evaluation = running.evaluate(model, name, data, tasks)
+    evaluation = running.evaluate(model, name, data, tasks, _say_done)
     if other is not None:
-        theirs, kind = running.evaluate(other, other_name, data, tasks).results, model.outputs[0]
+        theirs, kind = running.evaluate(other, other_name, data, tasks, _say_done).results, model.outputs[0]
         title = other_name if kind == "meaning" else f"the meaning vectors of {other_name}"
         evaluation.compared = running.compare(evaluation.results, theirs, title, kind, "meaning")
     return evaluation
+
+
+def _say_done(result: TaskResult) -> None:
+    """Some tasks take minutes: what is done is told at once."""
+    scores = ", ".join(f"{kind} {100 * score.value:.1f}" for kind, score in result.scores.items())
+    typer.echo(f"{result.task}: {scores}", err=True)
 
 
 @app.command()

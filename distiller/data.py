@@ -191,11 +191,16 @@ def rank_batches(
     rank: int,
     workers: int,
     dtype: torch.dtype = torch.float32,
+    pinned: bool = False,
 ) -> Iterator[RankBatch]:
-    """What a worker trains on from a step on, without end; `order` is an order of the places in `rows`."""
+    """What a worker trains on from a step on, without end; `order` is an order of the places in `rows`.
+
+    `pinned` memory stays in its place, so that a GPU can fetch it by itself.
+    """
     for step in itertools.count(first_step):
         batch = order.batch(step)
         states = features.batch(rows[rank_slice(batch, rank, workers)], dtype)
+        states = states.pin_memory() if pinned else states
         yield RankBatch(step, rank_range(len(batch), rank, workers).start, len(batch), states)
 
 

@@ -45,24 +45,33 @@ class History:
     """Work without a break: the step and the time at its beginning and at each of its checkpoints."""
     _since: dict[str, float] = field(default_factory=dict)
     """Sums since the last row, and how many steps they are of."""
+    _unread: list[Mapping[str, float]] = field(default_factory=list)
+    """Losses of the last steps, not looked at yet."""
 
     def add(self, step: int, terms: Mapping[str, float], validation: Validation | None, every: int) -> None:
         """Take note of a step."""
-        values = {"steps": 1.0, "loss": sum(terms.values()), **terms}
-        self._since = {name: self._since.get(name, 0.0) + value for name, value in values.items()}
+        self._unread.append(terms)
         if step % every == 0 or validation:
+            self._read()
             count = self._since.pop("steps")
             self.steps.append({"step": step, **{name: value / count for name, value in self._since.items()}})
             self._since = {}
         if validation:
             self.validations.append(asdict(validation))
 
+    def _read(self) -> None:
+        for terms in self._unread:
+            values = {"steps": 1.0, "loss": sum(terms.values()), **terms}
+            self._since = {name: self._since.get(name, 0.0) + value for name, value in values.items()}
+        self._unread = []
+
     def begin(self, step: int) -> None:
         """Take note of when work begins, or goes on after a break."""
         self.stretches.append([(step, time.time())])
 
     def mark(self, step: int) -> None:
-        """Take note of when a step was done."""
+        """Take note of when a step was done, with all that is known of it: a checkpoint follows."""
+        self._read()
         self.stretches[-1].append((step, time.time()))
 
     def validation_of(self, step: int) -> dict[str, Any]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -50,6 +51,26 @@ class Validation:
     """Share of triples whose original is nearer to the positive than to the negative."""
     cosine_unrelated: float
     """Of the originals of triples that only a hash made neighbours: near one, if meaning vectors collapse."""
+
+
+class StepLosses(Mapping[str, float]):
+    """The loss of a step by term. They stay on the device until somebody looks: a GPU need not wait after each step."""
+
+    def __init__(self, names: Sequence[str], values: torch.Tensor) -> None:
+        self._names, self._values = names, values
+
+    @cached_property
+    def _read(self) -> dict[str, float]:
+        return dict(zip(self._names, self._values.tolist(), strict=True))
+
+    def __getitem__(self, name: str) -> float:
+        return self._read[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
 
 
 class Training:
@@ -107,7 +128,7 @@ class Training:
         """The step after which it ends, if it does not end before."""
         return self.settings.max_epochs * self.steps_per_epoch
 
-    def run(self) -> Iterator[tuple[int, dict[str, float], Validation | None]]:
+    def run(self) -> Iterator[tuple[int, StepLosses, Validation | None]]:
         """Train until it is finished: after each step its number, its loss by term, and a validation where one is due.
 
         The number counts from one; what is yielded is the same in all workers.
@@ -120,7 +141,7 @@ class Training:
             if self.progress.finished:
                 return
 
-    def steps(self, learning_rate: Callable[[int], float]) -> Iterator[tuple[int, dict[str, float]]]:
+    def steps(self, learning_rate: Callable[[int], float]) -> Iterator[tuple[int, StepLosses]]:
         """Train without end, at the learning rate of each step: the numbers of the steps and their losses by term."""
         if self.progress.finished:
             return
@@ -132,16 +153,17 @@ class Training:
             rank=self.rank,
             workers=self.workers,
             dtype=self._dtype,
+            pinned=self._device.type == "cuda",
         )
         for batch in prefetched(batches):
             for group in self._optimizer.param_groups:
                 group["lr"] = learning_rate(batch.step)
             place = TrainingPlace(self.settings.seed, batch.step, batch.first_row)
-            losses = self._step(batch.states.to(self._device), place, batch.size)
+            losses = self._step(batch.states.to(self._device, non_blocking=True), place, batch.size)
             self.progress.step = batch.step + 1
             yield self.progress.step, losses
 
-    def _step(self, states: torch.Tensor, place: TrainingPlace, batch_size: int) -> dict[str, float]:
+    def _step(self, states: torch.Tensor, place: TrainingPlace, batch_size: int) -> StepLosses:
         self._model.train()
         with torch.autocast(self._device.type, torch.bfloat16, enabled=self._mixed):
             distilled = Distilled(*(vectors.float() for vectors in self._model(states, place)))
@@ -152,8 +174,7 @@ class Training:
         if self.settings.clip_gradient is not None:
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.settings.clip_gradient)
         self._optimizer.step()
-        values = self._sum(losses.detach().double()) / self.workers
-        return self._named(values)
+        return self._named(self._sum(losses.detach().double()) / self.workers)
 
     # ------------------------------------------------------------ validation
 
@@ -185,7 +206,7 @@ class Training:
                 sums += self._judge(self._features.batch(rows, self._dtype).to(self._device))
         means = self._sum(sums) / len(self._held_out)
         count = len(self._terms)
-        terms = self._named(means[:count])
+        terms = dict(self._named(means[:count]))
         positive, negative, ordered, unrelated = means[count:].tolist()
         return Validation(
             self.progress.step,
@@ -211,8 +232,8 @@ class Training:
         judged = torch.stack([positive, negative, (positive > negative).float(), unrelated]).double().sum(-1)
         return torch.cat([losses.double(), judged])
 
-    def _named(self, values: torch.Tensor) -> dict[str, float]:
-        return dict(zip((term.name for term in self._terms), values.tolist(), strict=True))
+    def _named(self, values: torch.Tensor) -> StepLosses:
+        return StepLosses([term.name for term in self._terms], values)
 
     def _sum(self, values: torch.Tensor) -> torch.Tensor:
         """Over all workers."""

@@ -82,10 +82,12 @@ def encode_file(
     output: Output,
     normalize: bool = False,
     on_bad: Callable[[BadLine], None] | None = None,
+    so_far: Callable[[int], None] = lambda count: None,
 ) -> int:
     """Encode the words of a JSONL file into a Parquet file; how many. The file is there when it is whole.
 
-    A bad line is an error that names it; with `on_bad`, which is told of it, it is left out.
+    A bad line is an error that names it; with `on_bad`, which is told of it, it is left out. `so_far` is told now and
+    then how many are done.
     """
 
     def refuse(bad: BadLine) -> None:
@@ -107,6 +109,7 @@ def encode_file(
                 if good := _good(model, some, on_bad or refuse):
                     writer.write_table(_encoded(model, good, output, normalize, schema))
                     count += len(good)
+                so_far(count)
         os.replace(partial, target)
     except OSError as error:
         raise CorpusgenError(f"{target}: {error.strerror or error}") from error

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from hashlib import sha256
-from itertools import count, islice
 from typing import Any, Literal, TypedDict, Unpack, overload
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
+from corpusgen.encoders import on_device
 from corpusgen.errors import ConfigError
 from distiller.backbone import Backbone
 from distiller.errors import EmptyTextError, ItemError
@@ -217,12 +218,40 @@ class WordDistiller:
         its vectors are (spans, d), in a list if there are several texts. With `output="both"` it is a pair of meaning
         and context. Items are sorted by length and cut into batches that suit the device, of `batch_size` texts at
         most. What cannot be encoded raises an `ItemError` that says which item and why.
+
+        >>> model = WordDistiller.baseline("embedded:minilm-mlm")
+        >>> model.encode("The bank raised its rates.", [(4, 8), (20, 25)]).shape  # both from one forward
+        (2, 384)
+        >>> model.encode("Bank.", (0, 9))
+        Traceback (most recent call last):
+        ...
+        distiller.errors.SpanError: item 0: span is empty or outside the text: (0, 9) of 'Bank.', which has 5 characters
         """
         items, counts = items_of(texts, spans)
         kinds = self._kinds(output)
         parts = with_progress(self._words(items, kinds, batch_size), len(items), show_progress)
         vectors = [finished(part, normalize, convert_to) for part in self._collected(parts, kinds)]
         return _answer([shaped(part, counts, isinstance(texts, str)) for part in vectors])
+
+    @overload
+    def encode_stream(
+        self,
+        items: Iterable[tuple[str, Span]],
+        *,
+        output: Kind = ...,
+        batch_size: int | None = ...,
+        normalize: bool = ...,
+    ) -> Iterator[Vectors]: ...
+
+    @overload
+    def encode_stream(
+        self,
+        items: Iterable[tuple[str, Span]],
+        *,
+        output: Output = ...,
+        batch_size: int | None = ...,
+        normalize: bool = ...,
+    ) -> Iterator[Any]: ...
 
     def encode_stream(
         self,
@@ -235,6 +264,11 @@ class WordDistiller:
         """The same for pairs of text and span without end, one after the other: memory does not grow with them.
 
         Of an item that cannot be encoded the error comes after the vectors of all items before it.
+
+        >>> model = WordDistiller.baseline("embedded:minilm-mlm")
+        >>> endless = itertools.repeat(("The bank raised its rates.", (4, 8)))
+        >>> next(model.encode_stream(endless)).shape
+        (384,)
         """
         for parts in self._words(items, self._kinds(output), batch_size):
             for vectors in zip(*(finished(part, normalize, "numpy") for part in parts), strict=True):
@@ -266,7 +300,12 @@ class WordDistiller:
         return self.encode(texts, spans, **options)
 
     def problems(self, items: Sequence[tuple[str, Span]]) -> list[ItemError | None]:
-        """Of each pair of text and span, why it cannot be encoded; None if it can. The frozen model is not run."""
+        """Of each pair of text and span, why it cannot be encoded; None if it can. The frozen model is not run.
+
+        >>> model = WordDistiller.baseline("embedded:minilm-mlm")
+        >>> [type(problem).__name__ for problem in model.problems([("The bank.", (4, 8)), ("The bank.", (8, 4))])]
+        ['NoneType', 'SpanError']
+        """
         problems = [_problem(index, item) for index, item in enumerate(items)]
         fine = [index for index, problem in enumerate(problems) if problem is None]
         reasons = self.backbone.reasons([items[index][0] for index in fine], [items[index][1] for index in fine])
@@ -275,6 +314,28 @@ class WordDistiller:
         return problems
 
     # ----------------------------------------------------------------- sentences
+
+    @overload
+    def encode_sentences(
+        self,
+        texts: str | Sequence[str],
+        *,
+        output: Kind = ...,
+        normalize: bool = ...,
+        convert_to: Literal["numpy"] = ...,
+        show_progress: bool = ...,
+    ) -> Vectors: ...
+
+    @overload
+    def encode_sentences(
+        self,
+        texts: str | Sequence[str],
+        *,
+        output: Output = ...,
+        normalize: bool = ...,
+        convert_to: Literal["numpy", "torch"] = ...,
+        show_progress: bool = ...,
+    ) -> Any: ...
 
     def encode_sentences(
         self,
@@ -285,7 +346,12 @@ class WordDistiller:
         convert_to: Literal["numpy", "torch"] = "numpy",
         show_progress: bool = False,
     ) -> Any:
-        """The vectors of whole texts: means of the vectors of all their word pieces."""
+        """The vectors of whole texts: means of the vectors of all their word pieces.
+
+        >>> model = WordDistiller.baseline("embedded:minilm-mlm")
+        >>> model.encode_sentences(["The bank raised its rates.", "They sat on the bank."]).shape
+        (2, 384)
+        """
         many = [texts] if isinstance(texts, str) else list(texts)
         kinds = self._kinds(output)
         parts = with_progress(self._sentences(many, kinds), len(many), show_progress)
@@ -323,12 +389,12 @@ class WordDistiller:
 
     def distil(self, states: npt.NDArray[np.float32], kinds: Sequence[str]) -> tuple[Vectors, ...]:
         """Layer states (n, layers, d) as vectors (n, d) of some kinds; see `outputs`."""
+        parts = []
         with torch.inference_mode():
-            parts = [
-                [self._of_kind(layers.to(self.backbone.device), kind).float().cpu().numpy() for kind in kinds]
-                for layers in torch.split(torch.from_numpy(states), _WORDS_AT_ONCE)
-            ]
-        return tuple(map(np.concatenate, zip(*parts, strict=True)))
+            for start in range(0, max(1, len(states)), _WORDS_AT_ONCE):
+                layers = on_device(states[start : start + _WORDS_AT_ONCE], self.backbone.device)
+                parts.append(torch.stack([self._of_kind(layers, kind).float() for kind in kinds]).cpu().numpy())
+        return tuple(np.concatenate(parts, axis=1))
 
     def _of_kind(self, layers: torch.Tensor, kind: str) -> torch.Tensor:
         if self._model is None or kind == "baseline":
@@ -343,8 +409,8 @@ class WordDistiller:
         if batch_size is not None and batch_size < 1:
             raise ValueError(f"batch_size must be at least 1, not {batch_size}")
         remaining, done = iter(items), 0
-        while some := list(islice(remaining, _TEXTS_AT_ONCE)):
-            problem = next(filter(None, map(_problem, count(done), some)), None)
+        while some := list(itertools.islice(remaining, _TEXTS_AT_ONCE)):
+            problem = next(filter(None, map(_problem, itertools.count(done), some)), None)
             good = some[: problem.index - done] if problem else some
             texts, spans = [text for text, _ in good], [span for _, span in good]
             states, reasons = self.backbone.states(texts, spans, batch_size)
@@ -363,7 +429,7 @@ class WordDistiller:
     ) -> Iterator[tuple[Vectors, ...]]:
         """A text without word pieces is an error, or has zeros and its number in `unread`."""
         remaining, done = iter(texts), 0
-        while some := list(islice(remaining, _SENTENCES_AT_ONCE)):
+        while some := list(itertools.islice(remaining, _SENTENCES_AT_ONCE)):
             for index, text in enumerate(some, done):
                 check_text(index, text)
             of_texts = list(self.backbone.piece_states(some))

@@ -126,7 +126,7 @@ class _Reporter:
         self._shown, self._step = time.monotonic(), training.progress.step
         self._validation: dict[str, float] = {}
 
-    def show(self, terms: dict[str, float], validation: Validation | None) -> None:
+    def show(self, terms: Mapping[str, float], validation: Validation | None) -> None:
         if validation:
             self._validation = {"loss": validation.loss, "ordered": validation.ordered}
         now, step = time.monotonic(), self._training.progress.step
@@ -138,7 +138,7 @@ class _Reporter:
                 "step": step,
                 "last_step": self._training.last_step,
                 "epoch": step / self._training.steps_per_epoch,
-                "terms": terms,
+                "terms": dict(terms),
                 "rate": triples / (now - self._shown),
                 "validation": self._validation,
             }

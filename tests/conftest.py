@@ -1,4 +1,4 @@
-"""Fixtures for all tests: a place for a store, on a disk or on a real S3 server."""
+"""Fixtures for all tests: a place for a store, on a disk or on a real S3 server; commands, models and a browser."""
 
 from __future__ import annotations
 
@@ -80,6 +80,27 @@ def root(request: pytest.FixtureRequest) -> str:
     if request.param == "local":
         return str(request.getfixturevalue("tmp_path") / "store")
     return request.getfixturevalue("s3_root")
+
+
+@pytest.fixture(scope="session")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Tiny masked language models, by their family."""
+    from tests.tiny_masked_models import FAMILIES, save
+
+    return {family: save(family, tmp_path_factory.mktemp(family)) for family in FAMILIES}
+
+
+@pytest.fixture(scope="session")
+def predictors(folders: dict[str, Path]) -> dict[str, Any]:
+    from corpusgen.masked import MaskedPredictor
+
+    return {family: MaskedPredictor(str(folder), top_k=5) for family, folder in folders.items()}
+
+
+@pytest.fixture
+def copied(folders: dict[str, Path], tmp_path: Path) -> Callable[[str], Path]:
+    """A model of one's own, to spoil."""
+    return lambda family: Path(shutil.copytree(folders[family], tmp_path / family))
 
 
 @pytest.fixture(scope="module")

@@ -117,6 +117,18 @@ class NaivePipeline:
                 yield candidate, probability
 
 
+@torch.no_grad()
+def layer_states(model: Any, tokenizer: Any, text: str, span: tuple[int, int], width: int = 0) -> Vector:
+    """What the upper half of the layers say of a word, (layers, d), from all layers of all pieces of one text."""
+    options = {"padding": "max_length", "max_length": width} if width else {}
+    encoded = tokenizer(text, return_offsets_mapping=True, return_tensors="pt", **options)
+    offsets = encoded.pop("offset_mapping")[0].tolist()
+    inside = [start < span[1] and end > span[0] for start, end in offsets]
+    layers = model(**encoded, output_hidden_states=True).hidden_states[1:]
+    states: Vector = torch.stack([layer[0, inside].mean(0) for layer in layers[len(layers) // 2 :]]).numpy()
+    return states
+
+
 def distance(a: str, b: str) -> int:
     """Letters to insert, delete or replace."""
     row = list(range(len(b) + 1))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -51,6 +52,8 @@ class StageWorker:
     """One worker of a stage."""
 
     def __init__(self, stage: Stage, sink: Sink | None) -> None:
+        # As Ray does for OMP_NUM_THREADS: else each worker's tokenizer starts a thread for every core of the machine.
+        os.environ.setdefault("RAYON_NUM_THREADS", str(max(1, int(stage.resources.cpus))))
         self._stage = stage
         self._sink = sink
 

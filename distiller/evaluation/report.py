@@ -232,6 +232,13 @@ def reasons(result: TaskResult) -> str:
     return "; ".join(f"{count:,} × {reason}" for reason, count in counted.most_common())
 
 
+def notes(evaluation: Evaluation) -> Iterator[str]:
+    """What to say below a table: what the figures are, and what was left out of each task, and why."""
+    yield note(evaluation)
+    for result in with_skipped(evaluation):
+        yield f"{result.task}: left out {reasons(result)}"
+
+
 # --------------------------------------------------------------------- formats
 
 

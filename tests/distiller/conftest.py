@@ -1,7 +1,15 @@
 """What tests of word models share."""
 
+import shutil
+from pathlib import Path
+
 import pytest
 import torch
+
+from distiller.saved import write_saved
+from distiller.word_distiller import WordDistiller
+from tests.distiller.frozen_models import save
+from tests.distiller.word_models import saved_on
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -11,3 +19,31 @@ def one_thread():
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def frozen(tmp_path_factory):
+    return save("bert", tmp_path_factory.mktemp("bert"))
+
+
+@pytest.fixture(scope="module")
+def folder(frozen, tmp_path_factory):
+    path = str(tmp_path_factory.mktemp("model"))
+    write_saved(path, saved_on(frozen))
+    return path
+
+
+@pytest.fixture
+def copied(folder, tmp_path):
+    """A folder of one's own, to spoil."""
+    return Path(shutil.copytree(folder, tmp_path / "copied"))
+
+
+@pytest.fixture(scope="module")
+def model(folder):
+    return WordDistiller.from_pretrained(folder)
+
+
+@pytest.fixture(scope="module")
+def baseline(frozen):
+    return WordDistiller.baseline(frozen)

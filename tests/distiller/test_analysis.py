@@ -27,12 +27,12 @@ from distiller.word_samples import (
     sentence_lengths,
     word_pairs,
 )
-from tests.distiller.test_backbone import save
+from tests.distiller.frozen_models import save
 from tests.distiller.test_model import reference
 from tests.distiller.test_use import command
 from tests.distiller.test_use import model as saved  # noqa: F401 (a fixture)
 from tests.generate import support
-from tests.test_masked import sentence
+from tests.tiny_masked_models import sentence
 
 DIMENSION = 16
 

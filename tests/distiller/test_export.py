@@ -18,9 +18,9 @@ from distiller.model import WordModel
 from distiller.saved import write_saved
 from distiller.settings import BackboneSettings
 from distiller.word_distiller import WordDistiller
-from tests.distiller.test_backbone import LONGEST, reference, save, some_items
-from tests.distiller.test_word_distiller import DIMENSION, HEADS, saved_on
-from tests.test_masked import COMPOUND
+from tests.distiller.frozen_models import LONGEST, reference, save, some_items
+from tests.distiller.word_models import DIMENSION, HEADS, saved_on
+from tests.tiny_masked_models import COMPOUND
 
 
 @pytest.fixture(scope="module", params=["bert", "roberta"])

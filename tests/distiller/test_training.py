@@ -50,7 +50,9 @@ def validations(rank, workers, folder):
     torch.set_num_threads(1)
     dist.init_process_group("gloo", f"file://{folder}/group", rank=rank, world_size=workers)
     training = Training(settings(max_epochs=2), made_features(folder / f"features{rank}"), rank, workers)
-    torch.save([(losses, vars(found) if found else None) for _, losses, found in training.run()], folder / f"{rank}.pt")
+    torch.save(
+        [(dict(losses), vars(found) if found else None) for _, losses, found in training.run()], folder / f"{rank}.pt"
+    )
     dist.destroy_process_group()
 
 
@@ -106,6 +108,16 @@ def test_only_matrix_products_are_in_the_chosen_precision(features, precision, p
     exact = Training(settings(), features)._step(features.batch(np.arange(32)), TrainingPlace(seed=0, step=0), 32)
     assert losses == pytest.approx(exact, rel=0.02)
     assert (losses == exact) == (products == torch.float32)
+
+
+def test_no_value_is_looked_at_during_a_step(features):
+    """A meta tensor has no values: whatever looked at one on the way, as a wait for a GPU would, raises."""
+    training = Training(settings(clip_gradient=1.0, dropout=0.0), features)
+    training.model.to("meta")
+    training._optimizer = torch.optim.AdamW(training.model.parameters())  # the fused one knows real devices only
+    losses = training._step(features.batch(np.arange(32)).to("meta"), TrainingPlace(seed=0, step=0), 32)
+    with pytest.raises(NotImplementedError, match="meta"):
+        dict(losses)
 
 
 @pytest.mark.parametrize(("warmup", "rates"), [(4, [1, 2, 3, 4, 4, 4]), (0, [4] * 6)])

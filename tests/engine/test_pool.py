@@ -1,9 +1,12 @@
-"""How many workers a stage gets."""
+"""How many workers a stage gets, and how many threads they have."""
+
+import os
 
 import pytest
 
 from corpusgen.engine import Resources
 from corpusgen.engine.pool import Job, Pool, Task
+from corpusgen.engine.worker import StageWorker
 from tests.engine.demo import Count
 
 
@@ -26,3 +29,12 @@ def test_a_stage_that_fills_a_cpu_asks_for_all_its_workers_at_once():
 def test_a_light_stage_gets_another_worker_only_for_work_that_is_worth_its_start(seconds, workers):
     pool = pool_with(64, Resources(cpus=0.05, max_workers=40), seconds)
     assert pool.missing_workers(0) == workers
+
+
+@pytest.mark.parametrize(("cpus", "given", "threads"), [(0.05, None, "1"), (3, None, "3"), (3, "2", "2")])
+def test_a_worker_has_a_thread_for_each_of_its_cpus_unless_the_user_says_otherwise(monkeypatch, cpus, given, threads):
+    monkeypatch.setenv("RAYON_NUM_THREADS", given or "")
+    if given is None:
+        monkeypatch.delenv("RAYON_NUM_THREADS")
+    StageWorker(Count(resources=Resources(cpus=cpus)), None)
+    assert os.environ["RAYON_NUM_THREADS"] == threads

@@ -1,4 +1,4 @@
-"""A pass small enough to reason about: numbers in, squares out, multiples of seven rejected."""
+"""A pass small enough to reason about: numbers in, squares out, multiples of seven rejected; and what is in a store."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from corpusgen.store import PassStore, Plan, StageCount, Store, Unit
+from corpusgen.store import CommittedTable, PassStore, Plan, StageCount, Store, Totals, Unit
+from corpusgen.store.files import Files
+from corpusgen.store.status import PassStatus
 
 SQUARES = pa.schema([("number", pa.int64()), ("square", pa.int64()), ("text", pa.string())])
 REJECTS = pa.schema([("number", pa.int64()), ("reason", pa.string())])
@@ -70,3 +72,19 @@ def commit_all(demo: PassStore, units: Sequence[Unit], **settings: Any) -> None:
 
 def paths(demo: PassStore, folder: str) -> list[str]:
     return [info.path for info in demo.files.list(f"{demo.name}/{folder}")]
+
+
+def numbers(store: Store, table: str = "squares") -> list[int]:
+    return CommittedTable(store, "demo", table).to_table()["number"].to_pylist()
+
+
+def totals(demo: PassStore) -> Totals:
+    return PassStatus(demo).refresh()
+
+
+def names(files: Files, folder: str) -> list[str]:
+    return [info.path for info in files.list(folder)]
+
+
+def unfinished(files: Files, folder: str) -> list[str]:
+    return [info.path for info in files.list_unfinished(folder)]

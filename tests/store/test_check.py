@@ -20,17 +20,6 @@ from tests.store.support import TABLES, commit, commit_all, make_plan, paths, st
 DAY = 24 * 3600
 
 
-@pytest.fixture
-def store(root: str) -> Store:
-    return Store.at(root)
-
-
-@pytest.fixture
-def local(tmp_path: Path) -> Store:
-    """For what does not depend on where the bytes live."""
-    return Store.at(str(tmp_path / "store"))
-
-
 def check(store: Store) -> PassCheck:
     [only] = verify(store)
     return only

@@ -28,21 +28,23 @@ pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::Deprecat
 KNOWN = dict(list(PAIRS.items())[:3])
 TEXTS = [*KNOWN, "", next(iter(KNOWN))]
 FRENCH = list(KNOWN.values())
+SMALL = {"embed_dim": 64, "ffn_embed_dim": 128, "layers": 1, "attention_heads": 4}
 CODES = ["#version: 0.2", "o u", "t h", "th e</w>", "i s</w>", "a n", "an d</w>", "e t</w>", "p a", "pa s</w>"]
 
 
-def make_model(folder: Path, subwords, updates: int = 0, old: bool = False, **entries) -> None:
+def make_model(
+    folder: Path, subwords, updates: int = 0, old: bool = False, known=KNOWN, size=SMALL, rate=5e-3, **entries
+) -> None:
     """A checkpoint as fairseq saves it, or did for years, of a small transformer that knows its sentences by heart."""
     fairseq = import_fairseq()
     from fairseq.dataclass.utils import convert_namespace_to_omegaconf
     from omegaconf import OmegaConf
 
     folder.mkdir()
-    pairs = [(subwords.encode(english), subwords.encode(french)) for english, french in KNOWN.items()]
+    pairs = [(subwords.encode(english), subwords.encode(french)) for english, french in known.items()]
     pieces = sorted({piece for pair in pairs for side in pair for piece in side})
     for language in ("en", "fr"):
         (folder / f"dict.{language}.txt").write_text("".join(f"{piece} 1\n" for piece in pieces))
-    size = {"embed_dim": 64, "ffn_embed_dim": 128, "layers": 1, "attention_heads": 4}
     sides = {f"{side}_{name}": value for side in ("encoder", "decoder") for name, value in size.items()}
     args = argparse.Namespace(
         arch="transformer",
@@ -57,7 +59,7 @@ def make_model(folder: Path, subwords, updates: int = 0, old: bool = False, **en
     torch.manual_seed(0)
     task = fairseq.tasks.setup_task(args)
     model = task.build_model(args)
-    _learn(model, task.source_dictionary, pairs, updates)
+    _learn(model, task.source_dictionary, pairs, updates, rate)
     history = [{"optimizer_name": "FairseqAdam", "lr_scheduler_state": {}, "num_updates": updates}]
     state = {"model": model.state_dict(), "optimizer_history": history, "extra_state": {}, **entries}
     settings = (
@@ -66,7 +68,7 @@ def make_model(folder: Path, subwords, updates: int = 0, old: bool = False, **en
     torch.save({**settings, **state}, folder / "checkpoint_best.pt")
 
 
-def _learn(model, dictionary, pairs, updates: int) -> None:
+def _learn(model, dictionary, pairs, updates: int, rate: float) -> None:
     from fairseq.data.data_utils import collate_tokens
 
     def batch(sentences, **options):
@@ -77,7 +79,7 @@ def _learn(model, dictionary, pairs, updates: int) -> None:
     shifted = batch([pair[1] for pair in pairs], move_eos_to_beginning=True)
     lengths = source.ne(dictionary.pad()).sum(1)
     torch.set_num_threads(1)
-    optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
+    optimizer = torch.optim.Adam(model.parameters(), lr=rate)
     for _ in range(updates):
         logits, _ = model(source, lengths, shifted)
         loss = torch.nn.functional.cross_entropy(logits.transpose(1, 2), target, ignore_index=dictionary.pad())

@@ -166,6 +166,16 @@ def test_the_command_prints_a_table_and_writes_files(model, data, tmp_path):  # 
     assert files["report"].read_text().startswith("<!DOCTYPE html>")
 
 
+def test_the_command_says_what_is_done_while_it_runs_and_then_what_was_left_out(model, data, tmp_path):  # noqa: F811
+    copied = shutil.copytree(data, tmp_path / "eval")
+    with (copied / "stsb" / "sts-dev.csv").open("a") as file:
+        file.write("g\tf\t2017\t99\tno number\ta\tb\n")
+    printed = command("evaluate", model, "--data", copied, "--tasks", "wic,stsb")
+    before, _, after = printed.partition("bootstrap intervals")
+    assert before.index("WiC dev: meaning") < before.index("STS-B dev: meaning") < before.index("items")
+    assert "STS-B dev: left out 1 × " in after
+
+
 def test_the_command_wants_one_model(data):
     with pytest.raises(ConfigError, match="give one of MODEL, --baseline and --static"):
         command("evaluate", "--data", data)
