@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from corpusgen.engine.events import EventLog
 from corpusgen.engine.isolate import run_stage
+from corpusgen.engine.memory import FreedMemory
 from corpusgen.engine.passes import Pass, Sink, first_batch
 from corpusgen.engine.progress import Progress, Silent
 from corpusgen.engine.settings import RunSettings
@@ -30,6 +31,7 @@ class LocalExecutor:
         events = EventLog(store, run)
         sink = Sink(store, pass_.tables, pass_.derived)
         set_up(pass_.stages)
+        freed = FreedMemory()
         with StopRequest() as stop:
             try:
                 for unit in units:
@@ -45,6 +47,7 @@ class LocalExecutor:
                     events.unit_done(unit.id, 1, won, list(batch.stages.values()))
                     events.flush()
                     self._progress.update(tally)
+                    freed.give_back()
                     tally.check_failures(self._settings.failure_limit)
                 if stop.signal:  # even if all is done: what comes after this pass is not wanted
                     raise stop.error()

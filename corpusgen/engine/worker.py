@@ -14,6 +14,7 @@ import ray
 from corpusgen.engine.batch import Batch
 from corpusgen.engine.isolate import quarantine_all, run_stage
 from corpusgen.engine.local import set_up
+from corpusgen.engine.memory import FreedMemory
 from corpusgen.engine.passes import Sink, first_batch
 from corpusgen.engine.stage import Stage
 from corpusgen.store import StageCount
@@ -56,6 +57,7 @@ class StageWorker:
         os.environ.setdefault("RAYON_NUM_THREADS", str(max(1, int(stage.resources.cpus))))
         self._stage = stage
         self._sink = sink
+        self._freed = FreedMemory()
 
     def locate(self) -> str:
         """The id of the node that this worker was placed on."""
@@ -86,4 +88,5 @@ class StageWorker:
             assert self._sink is not None
             won = list(map(self._sink.commit, order.units, repeat(order.attempt), batches))
             batches, nbytes = [], 0
+        self._freed.give_back()
         return batches, Report(rows, nbytes, time.perf_counter() - started, counts, won)
