@@ -145,7 +145,7 @@ def main() -> None:
     found = earlier(arguments.out) if arguments.only else {}
     for name in arguments.only or BENCHMARKS:
         found[name] = in_own_process(name, arguments.eval)
-        print(f"{name}: {found[name]['seconds']} s", flush=True)
+        print(f"{name}: {found[name].get('failed', '')} {found[name]['seconds']} s", flush=True)
         for row in rows_of({"benchmarks": {name: found[name]}}):
             print(f"  {row.name}: {row.ratio:.2f} × {row.opponent} ({row.ours})", flush=True)
     results = {
