@@ -17,18 +17,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from benchmarks.suite import failures, rows_of
+
 RESULTS = Path(__file__).parent / "results.json"
 
 
 def ratios(results: Mapping[str, Any]) -> dict[str, float]:
     """By what was compared with what."""
-    found = results["benchmarks"].values()
-    return {f"{row['name']} / {row['opponent']}": row["ratio"] for one in found for row in one.get("rows", [])}
-
-
-def failures(results: Mapping[str, Any]) -> dict[str, str]:
-    """The benchmarks that failed, and why."""
-    return {name: found["failed"] for name, found in results["benchmarks"].items() if "failed" in found}
+    return {f"{row.name} / {row.opponent}": row.ratio for row in rows_of(results)}
 
 
 def losses(before: Mapping[str, float], now: Mapping[str, float], most: float) -> dict[str, tuple[float, float]]:
@@ -56,7 +52,10 @@ def main() -> None:
     arguments = parser.parse_args()
     if not arguments.results.is_file():
         raise SystemExit(f"{arguments.results}: no such file; `make bench` writes it")
-    before = ratios(committed(arguments.against, arguments.results))
+    then = committed(arguments.against, arguments.results)
+    if "benchmarks" not in then:
+        raise SystemExit(f"{arguments.against}: results of an earlier form; give a later revision with --against")
+    before = ratios(then)
     results = json.loads(arguments.results.read_text())
     now, failed = ratios(results), failures(results)
     for name in sorted(before.keys() ^ now.keys()):
@@ -64,8 +63,8 @@ def main() -> None:
     for name, why in failed.items():
         print(f"failed: {name}: {why}")
     slower = losses(before, now, arguments.loss)
-    for name, (then, today) in slower.items():
-        print(f"slower: {name}: {then:.2f} → {today:.2f} ({today / then - 1:+.0%})")
+    for name, (was, today) in slower.items():
+        print(f"slower: {name}: {was:.2f} → {today:.2f} ({today / was - 1:+.0%})")
     if not slower:
         print(f"no ratio fell by more than {arguments.loss:.0%}")
     sys.exit(bool(slower or failed))

@@ -13,6 +13,7 @@ import argparse
 import json
 import os
 import platform
+import re
 import subprocess
 import sys
 import time
@@ -79,8 +80,14 @@ def in_own_process(name: str, eval_folder: str | None) -> dict[str, Any]:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment)
     taken = {"seconds": round(time.monotonic() - started)}
     if done.returncode:
-        return {"failed": (done.stderr.strip().splitlines() or ["no message"])[-1], **taken}
+        return {"failed": _error(done.stderr), **taken}
     return {**json.loads(done.stdout.splitlines()[-1]), **taken}
+
+
+def _error(printed: str) -> str:
+    """What a process died of: the last line that names an error, which may have more lines, or just the last one."""
+    lines = printed.strip().splitlines() or ["no message"]
+    return next((line for line in reversed(lines) if re.match(r"[\w.]+(Error|Exception)\b", line)), lines[-1])
 
 
 def rows_of(results: Mapping[str, Any]) -> list[Row]:
@@ -93,10 +100,15 @@ def curves_of(results: Mapping[str, Any]) -> list[Curve]:
     return [Curve(**curve) for found in results["benchmarks"].values() for curve in found.get("curves", [])]
 
 
+def failures(results: Mapping[str, Any]) -> dict[str, str]:
+    """The benchmarks that failed, and why."""
+    return {name: found["failed"] for name, found in results["benchmarks"].items() if "failed" in found}
+
+
 def summary(results: Mapping[str, Any]) -> str:
     """What is below its bar, and what failed."""
     missed = [row.name for row in rows_of(results) if row.met is False]
-    failed = [f"{name} ({found['failed']})" for name, found in results["benchmarks"].items() if "failed" in found]
+    failed = [f"{name} ({why})" for name, why in failures(results).items()]
     said = [f"failed: {'; '.join(failed)}"] if failed else []
     said += [f"below their bars: {'; '.join(missed)}"] if missed else []
     return "\n".join(said or ["all bars are reached"])

@@ -63,6 +63,13 @@ def test_a_benchmark_of_the_suite_runs_in_its_own_process_and_tells_why_it_faile
     assert found["failed"] == "ValueError: no such"
 
 
+def test_an_error_of_many_lines_is_told_by_the_one_that_names_it():
+    assert (
+        suite._error("Traceback\n  File\nAssertionError: not close\n [0.1, 0.2\n 0.3]") == "AssertionError: not close"
+    )
+    assert suite._error("only 80 % are the same") == "only 80 % are the same"
+
+
 def test_one_benchmark_anew_keeps_what_the_others_found(tmp_path, monkeypatch, capsys):
     curve = {"title": "time", "x": "MB", "y": "s", "lines": {"": [[1, 2.0], [2, 4.0]]}}
     suite.write(results(row()) | {"machine": ""}, tmp_path)

@@ -176,7 +176,8 @@ class Pool:
         waiting = len(self.queue) + self.running
         wanted = math.ceil(waiting / _TASKS_PER_WORKER)
         if self._is_light:
-            work = waiting * (self.seconds_per_unit or 0.0)
+            tasks = itertools.chain(self.queue, *(worker.tasks for worker in self.workers))
+            work = sum(len(task.job.units) for task in tasks) * (self.seconds_per_unit or 0.0)
             wanted = min(wanted, max(1, math.ceil(work / _LEAST_SECONDS_OF_LIGHT_WORK)))
         return max(0, min(wanted, self._most_workers()) - have)
 

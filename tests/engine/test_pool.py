@@ -7,6 +7,7 @@ import pytest
 from corpusgen.engine import Resources
 from corpusgen.engine.pool import Job, Pool, Task
 from corpusgen.engine.worker import StageWorker
+from corpusgen.store import Unit
 from tests.engine.demo import Count
 
 
@@ -14,7 +15,7 @@ def pool_with(tasks: int, resources: Resources, seconds_per_unit: float | None =
     """A pool of the demo's first stage with so many tasks that wait, and so far no worker."""
     pool = Pool(Count(), resources, None)
     for _ in range(tasks):
-        pool.push(Task(Job([]), attempt=0))
+        pool.push(Task(Job([Unit("one", [])]), attempt=0))
     if seconds_per_unit:
         pool.units, pool.seconds = 1, seconds_per_unit
     return pool
