@@ -14,6 +14,7 @@ import argparse
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +26,13 @@ from benchmarks.baselines.bare import call_on_all, masked_ids, padded_batches
 from benchmarks.baselines.naive import NaivePipeline, layer_states
 from benchmarks.parts import Parts, Span, prepare
 from benchmarks.rows import Row, fastest, seconds
+from benchmarks.translation import learn
 from corpusgen.engine.isolate import run_stage
 from corpusgen.engine.local import set_up
 from corpusgen.engine.passes import Sink, first_batch
 from corpusgen.passes import PASSES
 from corpusgen.rules import PAPER
-from corpusgen.store import Store, TripleStore
+from corpusgen.store import Store, TripleStore, Unit
 from corpusgen.translate import TranslatorSettings, open_translator
 from corpusgen.translate.convert import convert_translator
 from corpusgen.vectors import open_vectors
@@ -44,13 +46,14 @@ from distiller.quickstart import _evaluation_data
 from distiller.settings import BackboneSettings, TrainSettings
 from distiller.training import Training
 from distiller.word_distiller import WordDistiller
-from tests.translate.tiny_models import make_marian, model_size
 
+UNITS = {"unit_targets": 100}
 RULES = {"preset": "paper", **PAPER}
 WIDTHS = ((0, "without padding", None), (200, "each padded to 200, as published", 8.0))
 EVALUATION_WIDTH = 512
 _MOST_DIFFERENT = 0.1
-_PLAIN_TRIPLES = 20
+_TRIPLES = 128
+_PLAIN_TRIPLES = 8
 
 
 class Generate:
@@ -63,44 +66,52 @@ class Generate:
         self.store.ensure_plan(self.pass_.plan())
         self._sink = Sink(self.store, self.pass_.tables, self.pass_.derived)
         set_up(self.pass_.stages)
+        self.texts: list[str] = []
+        """What the translators were asked about in the last unit."""
         self.places: list[tuple[str, Span]] = []
         """What the masked LM was asked about."""
 
-    def run(self) -> None:
+    def run(self, unit: Unit) -> None:
+        batch = first_batch(unit.records)
+        for stage in self.pass_.stages:
+            if batch.rows is not None and stage.name in ("translate", "mask"):
+                self._note(batch.rows.to_pylist(), stage)
+            batch = run_stage(stage, batch)
+        self._sink.commit(unit.id, "benchmark", batch)
+
+    def run_all(self) -> None:
         for unit in self.units:
-            batch = first_batch(unit.records)
-            for stage in self.pass_.stages:
-                if stage.name == "mask" and batch.rows is not None:
-                    self._note(batch.rows.to_pylist(), stage)
-                batch = run_stage(stage, batch)
-            self._sink.commit(unit.id, "benchmark", batch)
+            self.run(unit)
 
     def _note(self, records: Sequence[Mapping[str, Any]], stage: Any) -> None:
-        self.places += [(record["text"], (record["target_start"], record["target_end"])) for record in records]
-        if "paraphrase" in records[0]:
+        if stage.name == "translate":
+            self.texts = [record["text"] for record in records]
+        else:
+            self.places = [(record["text"], (record["target_start"], record["target_end"])) for record in records]
             self.places += [(slot.text, slot.span) for slot in stage.aligned_slots(records)]
 
 
 def generate(folder: str, targets: int, plain_targets: int) -> list[Row]:
     """Targets → triples by the paper's rules."""
-    parts = prepare(f"{folder}/all", targets, rules=RULES, masked={"masks": "piece"}, generate={"unit_targets": 200})
-    ours = Generate(parts)
-    taken = seconds(ours.run)
-    triples = TripleStore(parts.store).to_table().to_pylist()
+    parts = prepare(f"{folder}/all", targets, rules=RULES, masked={"masks": "piece"}, generate=UNITS)
     assert parts.config.translation
     sides = (parts.config.translation.forward, parts.config.translation.back)
     translators = [open_translator(side, "cpu", 1) for side in sides]
     model = AutoModelForMaskedLM.from_pretrained(parts.model, dtype=torch.float32).eval()
     tokenizer = AutoTokenizer.from_pretrained(parts.model)
 
-    batches = padded_batches([masked_ids(tokenizer, *place) for place in ours.places])
-
-    def translate() -> None:
-        texts = parts.texts
+    def translate(texts: list[str]) -> None:
         for translator in translators:
             texts = translator.translate(texts)
 
-    translation, prediction = seconds(translate), seconds(lambda: call_on_all(model, batches))
+    ours = Generate(parts)
+    taken = translation = prediction = 0.0
+    for unit in ours.units:  # in turn, so that both meet the same load of the machine
+        taken += seconds(partial(ours.run, unit))
+        translation += seconds(partial(translate, ours.texts))
+        batches = padded_batches([masked_ids(tokenizer, *place) for place in ours.places])
+        prediction += seconds(partial(call_on_all, model, batches))
+    triples = TripleStore(parts.store).to_table().to_pylist()
     some = parts.targets[:plain_targets]
     note = f"of our time translation, which takes one sentence at a time on both sides, is {translation / taken:.0%}"
     rows = [
@@ -126,7 +137,7 @@ def generate(folder: str, targets: int, plain_targets: int) -> list[Row]:
     return rows
 
 
-def generate_in_batches(folder: str, targets: int, updates: int = 120) -> list[Row]:
+def generate_in_batches(folder: str, targets: int) -> list[Row]:
     """The same with a translator that takes many sentences at a time: CTranslate2 against the same model, one by one.
 
     A small model of each direction learns by heart what Bergamot says, so that all texts are real.
@@ -138,13 +149,13 @@ def generate_in_batches(folder: str, targets: int, updates: int = 120) -> list[R
         bergamot = TranslatorSettings(backend="bergamot", source=source, target=target)
         pairs = dict(zip(texts, texts := open_translator(bergamot, "cpu", 1).translate(texts), strict=True))
         model, converted = Path(folder) / side, f"{folder}/{side}.ct2"
-        make_marian(model, pairs=pairs, pieces=600, size=model_size(2, 256, 1024), updates=updates, rate=1e-3)
+        learn(model, pairs)
         convert_translator(str(model), converted)
         sides[side] = {"backend": "ctranslate2", "model": converted}
         plain.append(open_translator(TranslatorSettings(backend="transformers", model=str(model)), "cpu", 1))
     parts = prepare(f"{folder}/batches", targets, **options, translation={"pivot": "pt", **sides})
     ours = Generate(parts)
-    taken = seconds(ours.run)
+    taken = seconds(ours.run_all)
     triples = TripleStore(parts.store).to_table().to_pylist()
     model = AutoModelForMaskedLM.from_pretrained(parts.model, dtype=torch.float32).eval()
     tokenizer = AutoTokenizer.from_pretrained(parts.model)
@@ -215,7 +226,7 @@ def _same(
 
 def features(parts: Parts, store: Store, rounds: int) -> list[Row]:
     """Triples → layer states as half-precision columns."""
-    rows = TripleStore(store).to_table()
+    rows = TripleStore(store).to_table().slice(0, _TRIPLES)
     backbone = BackboneSettings(model=parts.model)
     stage = EncodeTriples({}, backbone, "cpu")
     stage.setup()
@@ -347,9 +358,7 @@ def run(targets: int, plain_targets: int, rounds: int, eval_folder: str | None) 
     with tempfile.TemporaryDirectory() as folder:
         rows = generate(folder, targets, plain_targets)
         rows += generate_in_batches(folder, plain_targets)
-        parts = prepare(
-            f"{folder}/all", targets, rules=RULES, masked={"masks": "piece"}, generate={"unit_targets": 200}
-        )
+        parts = prepare(f"{folder}/all", targets, rules=RULES, masked={"masks": "piece"}, generate=UNITS)
         rows += features(parts, parts.store, rounds)
         rows += training(f"{folder}/mapped", rounds)
         rows += encode(parts, rounds)

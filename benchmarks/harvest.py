@@ -76,7 +76,10 @@ def sentences(pattern: str, megabytes: float, segmenter: str, model_dir: str | N
 
 
 def harvest_and_sample(text_file: str, megabytes: float) -> dict[str, float]:
-    """Harvest and sampling of so many megabytes in one compressed stream, made of a file of text over and over."""
+    """Harvest and sampling of so many megabytes in one compressed stream, made of a file of text over and over.
+
+    In each copy all sentences begin differently: the same ones again would cost nothing.
+    """
     from corpusgen.config import BuildConfig
     from corpusgen.engine import LocalExecutor
     from corpusgen.passes import build
@@ -85,8 +88,8 @@ def harvest_and_sample(text_file: str, megabytes: float) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "text.gz"
         with gzip.open(path, "wb", compresslevel=1) as file:
-            for _ in range(max(1, round(megabytes * MB / len(text)))):
-                file.write(text)
+            for copy in range(max(1, round(megabytes * MB / len(text)))):
+                file.write(b"".join(b"As part %d tells, %s" % (copy, line) for line in text.splitlines(keepends=True)))
         source = {"kind": "text", "paths": [str(path)], "unit_bytes": 2 << 20}
         sample = {"size": max(1, int(_TARGETS_PER_MB * megabytes)), "vocabulary": 5000}
         config = BuildConfig.model_validate({"store": f"{folder}/store", "source": source, "sample": sample})

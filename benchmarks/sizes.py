@@ -26,7 +26,7 @@ Points = Sequence[tuple[float, float]]
 
 
 def corpus(sizes: Sequence[float]) -> Found:
-    """Harvest and sampling of text that is the same sentences over and over."""
+    """Harvest and sampling of text that has the same sentences over and over, with other beginnings."""
     with tempfile.TemporaryDirectory() as folder:
         sample = Path(folder) / "sample.txt"
         sample.write_text("\n".join(prepare(f"{folder}/corpus", 1000).texts) + "\n", encoding="utf-8")
@@ -43,7 +43,7 @@ def corpus(sizes: Sequence[float]) -> Found:
 
 
 def selection(sizes: Sequence[int]) -> Found:
-    """A third of the candidates chosen, of 50,000 words: the part of sampling that sees all of them at once."""
+    """A third of the candidates chosen, of 50,000 words: what sees all at once, and of a word 80 at most."""
     points = [in_own_process("sampling", size) for size in sizes]
     line = [(point["candidates"], point["seconds"]) for point in points]
     return Found(
@@ -66,9 +66,11 @@ def resuming(sizes: Sequence[int]) -> Found:
 
 def _flat(name: str, unit: str, points: Points) -> Row:
     """What more costs where there is much, against where there is little: starts do not count."""
-    (a, first), (b, second), (c, third), (d, last) = *points[:2], *points[-2:]
-    ratio = (second - first) / (b - a) / ((last - third) / (d - c))
-    return Row(f"{name}, {c:,g} to {d:,g} {unit}", f"{a:,g} to {b:,g}", ratio, None, f"{last:.1f} s for {d:,g}")
+    (a, first), (b, second), (c, last) = points[0], points[-2], points[-1]
+    ratio = (second - first) / (b - a) / ((last - second) / (c - b))
+    return Row(
+        f"{name}, {b:,.0f} to {c:,.0f} {unit}", f"{a:,.0f} to {b:,.0f}", ratio, None, f"{last:.1f} s for {c:,.0f}"
+    )
 
 
 def _steady(name: str, unit: str, points: Points) -> Row:

@@ -37,7 +37,7 @@ def run(name: str, eval_folder: str | None) -> Found:
         case "end_to_end":
             from benchmarks import end_to_end
 
-            return Found(end_to_end.run(targets=400, plain_targets=40, rounds=2, eval_folder=eval_folder))
+            return Found(end_to_end.run(targets=400, plain_targets=30, rounds=2, eval_folder=eval_folder))
         case "masked":
             from benchmarks import masked
 
@@ -61,7 +61,7 @@ def run(name: str, eval_folder: str | None) -> Found:
         case "translation":
             from benchmarks import translation
 
-            return translation.run(sentences=32, updates=120, rounds=2)
+            return translation.run(sentences=32, rounds=2)
         case "cpu":
             from benchmarks import cpu
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from corpusgen.errors import StageError
 
@@ -13,6 +13,11 @@ log = logging.getLogger(__name__)
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
+
+# Tokens in a batch that suit a device. A CPU is fastest while activations stay in its cache (benchmarks/masked.py and
+# the sweep of benchmarks/translation.py). A GPU wants far more, but of a translator less: it has several beams of each.
+ENCODER_TOKENS: Final = {"cpu": 1024, "cuda": 16384}
+TRANSLATOR_TOKENS: Final = {"cpu": 1024, "cuda": 4096}
 
 _NO_MEMORY = ("out of memory", "can't allocate memory", "alloc_failed")  # of CUDA, of torch on a CPU, of cuBLAS
 

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import torch
 
-from corpusgen.batches import padded_batches, run_or_halve
+from corpusgen.batches import ENCODER_TOKENS, padded_batches, run_or_halve
 from corpusgen.encoders import choose_device, choose_dtype, load_encoder, longest_input, on_device, padded
 from corpusgen.errors import StageError
 
@@ -27,8 +27,6 @@ NO_PIECE = "target has no word piece"
 TOO_LONG = "target is longer than the model's input"
 OUTSIDE = "span is empty or outside the text"
 
-# Measured on one core (beyond 2,048 the activations leave the cache). A GPU wants far more at a time.
-BATCH_TOKENS = {"cpu": 1024, "cuda": 16384}
 _TEXTS_AT_ONCE = 1000  # encodings are large objects: keep few of them
 _EQUALS = 28  # words beyond the best that may be as probable as the last of them
 
@@ -185,7 +183,7 @@ class MaskedPredictor:
             raise StageError(f"{model}: its vocabulary has no whole words; is its tokenizer in the same folder?")
         self._longest = longest_input(self._tokenizer, self._model)
         self._whole_target = masks == "word"
-        self._batch_tokens = batch_tokens or BATCH_TOKENS.get(self._device.type, BATCH_TOKENS["cpu"])
+        self._batch_tokens = batch_tokens or ENCODER_TOKENS.get(self._device.type, ENCODER_TOKENS["cpu"])
         self._forbidden = torch.from_numpy(self._pieces.word < 0).to(self._device)
         self._top_k = min(top_k, self._forbidden.shape[1])
         self._looked_at = min(top_k + _EQUALS, self._forbidden.shape[1])

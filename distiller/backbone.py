@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from corpusgen.batches import padded_batches, run_or_halve
+from corpusgen.batches import ENCODER_TOKENS, padded_batches, run_or_halve
 from corpusgen.encoders import (
     choose_device,
     choose_dtype,
@@ -33,8 +33,6 @@ OUTSIDE = "span is empty or outside the text"
 NO_PIECE = "word has no word piece"
 TOO_LONG = "word is longer than the model's input"
 
-# A CPU is fastest while the activations stay in its cache; a GPU wants far more at a time.
-_BATCH_TOKENS = {"cpu": 1024, "cuda": 16384}
 _TEXTS_AT_ONCE = 1000  # encodings are large objects: keep few of them
 _WHOLE_TEXTS_AT_ONCE = 128  # and the states of all pieces of a text larger ones still
 
@@ -87,7 +85,7 @@ class Backbone:
         self._backend.no_truncation()  # a tokenizer file may hold settings of the training: the window is ours
         self._backend.no_padding()
         self._longest = longest_input(self._tokenizer, self._model)
-        self._batch_tokens = settings.batch_tokens or _BATCH_TOKENS.get(self.device.type, _BATCH_TOKENS["cpu"])
+        self._batch_tokens = settings.batch_tokens or ENCODER_TOKENS.get(self.device.type, ENCODER_TOKENS["cpu"])
 
     @property
     def encoder(self) -> torch.nn.Module:

@@ -218,6 +218,8 @@ def _merge(tables: Iterable[pa.Table], per_word: int) -> pa.Table:
         if rows >= merged_rows + max(merged_rows // 2, _ROWS_WORTH_MERGING):
             kept = [_lowest_of(kept, per_word)]
             rows = merged_rows = kept[0].num_rows
+    if kept and rows == merged_rows:  # nothing came after the last merge
+        return kept[0]
     return _lowest_of(kept or [_encoded(CANDIDATES.empty_table())], per_word)
 
 

@@ -6,6 +6,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
+from corpusgen.batches import TRANSLATOR_TOKENS
 from corpusgen.sections import Section
 
 BERGAMOT_LANGUAGES = {"en", "pt"}
@@ -35,7 +36,9 @@ class TranslatorSettings(Section):
         "moses for the published fairseq models of WMT",
     )
     beam: int = Field(5, ge=1, description="hypotheses kept in beam search; bergamot's models are made for one")
-    batch_tokens: int = Field(4096, ge=1, description="sub-words in a batch, padding included")
+    batch_tokens: int | None = Field(
+        None, ge=1, description="sub-words in a batch, padding included; by default what suits the device"
+    )
     max_tokens: int = Field(256, ge=1, description="sub-words of the longest input and of the longest output")
     compute_type: Literal[
         "default", "float32", "float16", "bfloat16", "int16", "int8", "int8_float32", "int8_float16", "int8_bfloat16"
@@ -43,6 +46,10 @@ class TranslatorSettings(Section):
         "default",
         description="precision; default: of ctranslate2 as converted, of the others float16 on a GPU, float32 on a CPU",
     )
+
+    def tokens_in_a_batch(self, device: str) -> int:
+        """As set, or what suits a device."""
+        return self.batch_tokens or TRANSLATOR_TOKENS.get(device, TRANSLATOR_TOKENS["cpu"])
 
     @model_validator(mode="after")
     def _fits_the_backend(self) -> Self:

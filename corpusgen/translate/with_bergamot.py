@@ -23,8 +23,8 @@ class BergamotTranslator:
 
     def translate(self, texts: Sequence[str]) -> list[str]:
         """Each sentence on one of the threads."""
-        settings = self._settings
-        return translate_in_batches(texts, _words, self._run, settings.batch_tokens, settings.max_tokens)
+        tokens = self._settings.tokens_in_a_batch("cpu")
+        return translate_in_batches(texts, _words, self._run, tokens, self._settings.max_tokens)
 
     def _run(self, batch: list[list[str]]) -> list[str]:
         return list(self._pool.map(self._translate_sentence, map(" ".join, batch)))

@@ -44,8 +44,8 @@ class CTranslate2Translator:
 
     def translate(self, texts: Sequence[str]) -> list[str]:
         """Beam search, without unknown symbols in the output."""
-        settings = self._settings
-        return translate_in_batches(texts, self._encode, self._run, settings.batch_tokens, settings.max_tokens)
+        tokens = self._settings.tokens_in_a_batch(self._model.device)
+        return translate_in_batches(texts, self._encode, self._run, tokens, self._settings.max_tokens)
 
     def _encode(self, texts: list[str]) -> list[list[str]]:
         return [[*self._before, *self._subwords.encode(text), *self._after] for text in texts]

@@ -47,8 +47,8 @@ class FairseqTranslator:
 
     def translate(self, texts: Sequence[str]) -> list[str]:
         """Beam search, without unknown symbols in the output."""
-        settings = self._settings
-        return translate_in_batches(texts, self._encode, self._run, settings.batch_tokens, settings.max_tokens)
+        tokens = self._settings.tokens_in_a_batch(self._device.type)
+        return translate_in_batches(texts, self._encode, self._run, tokens, self._settings.max_tokens)
 
     def _encode(self, texts: list[str]) -> list[list[int]]:
         index, end = self._source.index, self._source.eos()

@@ -47,8 +47,8 @@ class TransformersTranslator:
 
     def translate(self, texts: Sequence[str]) -> list[str]:
         """Beam search, without unknown symbols in the output."""
-        settings = self._settings
-        return translate_in_batches(texts, self._encode, self._run, settings.batch_tokens, settings.max_tokens)
+        tokens = self._settings.tokens_in_a_batch(self._device.type)
+        return translate_in_batches(texts, self._encode, self._run, tokens, self._settings.max_tokens)
 
     def _set_search(self, begin: list[str]) -> None:
         """Keep the model's own special symbols, but search like the other backends."""
