@@ -90,7 +90,7 @@ def threads_and_processes(model: str, texts: list[str], spans: list[Span]) -> Fo
 def start(code: str) -> float:
     """Seconds of a fresh process, the best of some."""
     command = [sys.executable, "-c", code]
-    return min(seconds(lambda: subprocess.run(command, check=True, capture_output=True)) for _ in range(3))
+    return min(seconds(lambda: subprocess.run(command, check=True, capture_output=True)) for _ in range(2))
 
 
 def starts(model: str) -> list[Row]:

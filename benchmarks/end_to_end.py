@@ -320,7 +320,7 @@ def encode(parts: Parts, rounds: int) -> list[Row]:
     ]
 
 
-def evaluation(parts: Parts, folder: str, few: int = 40) -> list[Row]:
+def evaluation(parts: Parts, folder: str, few: int = 24) -> list[Row]:
     """Scores of WiC and SCWS, or what there is, against one item at a time padded to the model's whole input."""
     backbone = Backbone(BackboneSettings(model=parts.model), "cpu", threads=1)
     model = WordDistiller(backbone, WordModel(backbone.dimension))

@@ -37,11 +37,11 @@ def run(name: str, eval_folder: str | None) -> Found:
         case "end_to_end":
             from benchmarks import end_to_end
 
-            return Found(end_to_end.run(targets=400, plain_targets=30, rounds=2, eval_folder=eval_folder))
+            return Found(end_to_end.run(targets=300, plain_targets=24, rounds=2, eval_folder=eval_folder))
         case "masked":
             from benchmarks import masked
 
-            return Found(masked.run(sentences=200, rounds=2))
+            return Found(masked.run(sentences=150, rounds=2))
         case "align":
             from benchmarks import align
 
@@ -53,7 +53,7 @@ def run(name: str, eval_folder: str | None) -> Found:
         case "growth":
             from benchmarks import growth
 
-            return growth.run(marks=[200, 400, 800])
+            return growth.run(marks=[150, 300, 600])
         case "sizes":
             from benchmarks import sizes
 

@@ -195,6 +195,7 @@ def _fit(part: Callable[[dict[str, Any]], Any], settings: TrainSettings, config:
                 failure_config=FailureConfig(max_failures=settings.max_failures),
             ),
         )
+        _leave_out_the_cleaner(trainer)
         with ended_by_ctrl_c(trainer):
             try:
                 return trainer.fit().return_value
@@ -202,6 +203,21 @@ def _fit(part: Callable[[dict[str, Any]], Any], settings: TrainSettings, config:
                 raise CorpusgenError(
                     f"training failed: {error}\nthe same command goes on from the last checkpoint"
                 ) from error
+
+
+def _leave_out_the_cleaner(trainer: Any) -> None:
+    """Where it cannot work: it asks Ray's dashboard, and a Ray of our own has none.
+
+    It is there for jobs that die on a cluster, which lives on; a Ray of our own ends with its job. Ray Train would wait
+    for its answer for 12 seconds at the end of each training.
+    """
+    from ray._private.worker import get_dashboard_url
+
+    if not get_dashboard_url():
+        usual = trainer._create_default_callbacks
+        trainer._create_default_callbacks = lambda: [
+            callback for callback in usual() if type(callback).__name__ != "PlacementGroupCleanerCallback"
+        ]
 
 
 def _rate_curve(rates: list[float], losses: list[float], suggested: float) -> bytes:

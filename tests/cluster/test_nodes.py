@@ -9,6 +9,7 @@ from typing import ClassVar
 import pyarrow as pa
 import pytest
 import ray
+from ray._private.state import actors
 from ray._raylet import GcsClient
 from ray.core.generated.autoscaler_pb2 import DRAIN_NODE_REASON_PREEMPTION
 
@@ -42,6 +43,10 @@ def more(cluster, count, **resources):
         for gpus in (0, 1):
             for node in [node for node in cluster.worker_nodes if node._ray_params.num_gpus == gpus][1:]:
                 cluster.remove_node(node)
+
+
+def is_up(actor):
+    return actor["State"] == "ALIVE"
 
 
 class Watcher:
@@ -147,7 +152,9 @@ def test_a_node_that_is_taken_away_with_notice_finishes_what_it_has(cluster, und
     with more(cluster, 1, **WITH_GPU) as (node,):
 
         def take_away():
-            deadline = int(time.time() + 3)
+            while node.node_id not in {actor["Address"]["NodeID"] for actor in actors().values() if is_up(actor)}:
+                time.sleep(0.05)
+            deadline = int(time.time() + 9)  # time for the two units that a worker may have
             GcsClient(address=cluster.address).drain_node(
                 node.node_id, DRAIN_NODE_REASON_PREEMPTION, "taken away", deadline * 1000
             )
@@ -155,8 +162,8 @@ def test_a_node_that_is_taken_away_with_notice_finishes_what_it_has(cluster, und
             cluster.remove_node(node, allow_graceful=False)
 
         taken = When(tmp_path / "store", 2, take_away)
-        run_demo(tmp_path / "store", RayExecutor(settings, watcher), settings, seconds=0.6)
-        taken.join()
+        run_demo(tmp_path / "store", RayExecutor(settings, watcher), settings, seconds=2)
+        taken.join(timeout=60)
     assert watcher.workers["spell"] == 2
     assert sum(stage.deaths + stage.retries for stage in watcher.tally.stages) == 0
     assert_whole(tmp_path / "store")
