@@ -25,6 +25,7 @@ def bars(rows: Sequence[Row], path: Path) -> None:
         if row.bar is not None:
             axes.plot([row.bar] * 2, [place - 0.45, place + 0.45], color="black")
     axes.set_yticks(places, [f"{row.name}\nagainst {row.opponent}" for row in rows], fontsize=7)
+    axes.margins(y=0.01)
     axes.invert_yaxis()
     axes.axvline(1, color="grey", linewidth=0.8)
     axes.set(xscale="log", xlabel="ratio; black: the bar")
@@ -32,7 +33,7 @@ def bars(rows: Sequence[Row], path: Path) -> None:
 
 
 def draw(curves: Sequence[Curve], path: Path) -> None:
-    """One panel each; y begins at zero, so that what looks flat is."""
+    """One panel each; y begins at zero, so that what looks flat is. Times are a straight line if all costs the same."""
     from matplotlib.figure import Figure
 
     across = min(_ACROSS, len(curves))
@@ -42,10 +43,10 @@ def draw(curves: Sequence[Curve], path: Path) -> None:
     for axes, curve in zip(panels, curves, strict=False):
         for name, points in curve.lines.items():
             axes.plot(*zip(*points, strict=True), marker="o", label=name)
-        axes.set(title=curve.title, xlabel=curve.x, ylabel=curve.y, ylim=(0, None), xscale="log")
-        axes.set_xticks(
-            xs := sorted({x for points in curve.lines.values() for x, _ in points}), [f"{x:,g}" for x in xs]
-        )
+        axes.set(title=curve.title, xlabel=curve.x, ylabel=curve.y, xscale="linear" if curve.y == "s" else "log")
+        axes.set_ylim(0, 1.3 * axes.get_ylim()[1])  # room for the legend
+        xs = sorted({x for points in curve.lines.values() for x, _ in points})
+        axes.set_xticks(xs, [f"{x:,.0f}" for x in xs], rotation=30)
         axes.minorticks_off()
         if any(curve.lines):
             axes.legend()
