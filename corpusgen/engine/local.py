@@ -36,7 +36,7 @@ class LocalExecutor:
             try:
                 for unit in units:
                     if stop.signal:
-                        raise stop.error()
+                        break
                     batch = first_batch(unit.records)
                     for index, stage in enumerate(pass_.stages):
                         batch = run_stage(stage, batch)
@@ -49,8 +49,6 @@ class LocalExecutor:
                     self._progress.update(tally)
                     freed.give_back()
                     tally.check_failures(self._settings.failure_limit)
-                if stop.signal:  # even if all is done: what comes after this pass is not wanted
-                    raise stop.error()
             finally:
                 self._progress.update(tally, final=True)
                 events.flush(force=True)

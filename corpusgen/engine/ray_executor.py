@@ -156,8 +156,6 @@ class PassRun:
                 if time.monotonic() >= housekeeping_due:
                     self._housekeeping()
                     housekeeping_due = time.monotonic() + _HOUSEKEEPING_SECONDS
-            if self.stop.signal:  # even if all is done: what comes after this pass is not wanted
-                raise self.stop.error()
         finally:
             self._observe()
             self.progress.update(self.tally, final=True)

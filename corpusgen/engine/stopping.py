@@ -14,7 +14,10 @@ log = logging.getLogger(__name__)
 
 
 class StopRequest:
-    """While the context lasts, signals only set these fields; the executor looks at them between units."""
+    """While the context lasts, signals only set these fields; the executor looks at them between units.
+
+    It ends with an InterruptedRunError if there was one, even if all is done: what comes after is not wanted.
+    """
 
     def __init__(self) -> None:
         self.signal: int | None = None
@@ -32,6 +35,10 @@ class StopRequest:
     ) -> None:
         for number, handler in self._previous.items():
             signal.signal(number, handler)
+        if self.signal and kind is None:
+            raise InterruptedRunError(
+                "stopped; nothing is lost: run the same command again to go on from here", self.signal
+            )
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         # A scheduler that sends SIGTERM follows it with SIGKILL in seconds: there is no time to finish units.
@@ -39,10 +46,3 @@ class StopRequest:
         self.signal = number
         if not self.abandon:
             log.warning("finishing the units in flight; press Ctrl-C again to abandon them")
-
-    def error(self) -> InterruptedRunError:
-        """What to raise once the run has stopped."""
-        assert self.signal is not None
-        return InterruptedRunError(
-            "stopped; nothing is lost: run the same command again to go on from here", self.signal
-        )

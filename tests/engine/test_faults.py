@@ -68,20 +68,24 @@ def test_ctrl_c_stops_cleanly_and_the_run_can_be_resumed(tmp_path, executor):
 
 
 class InterruptedBySomebody(Silent):
-    """Somebody presses Ctrl-C when the last unit is on its way, or just done."""
+    """Somebody presses Ctrl-C when the last unit is on its way, or just done; or when all is over but the summary."""
+
+    def __init__(self, at_the_end):
+        self.at_the_end = at_the_end
+        self.pressed = False
 
     def update(self, tally, final=False):
-        if not final and (tally.units_in_flight or tally.units_done) and not self.pressed:
+        begun = tally.units_in_flight or tally.units_done
+        if final == self.at_the_end and begun and not self.pressed:
             self.pressed = True
             signal.raise_signal(signal.SIGINT)
 
-    pressed = False
 
-
+@pytest.mark.parametrize("at_the_end", [False, True])
 @pytest.mark.parametrize("executor", [LocalExecutor, RayExecutor])
-def test_ctrl_c_in_the_last_unit_stops_what_comes_after_the_pass_too(ray_here, tmp_path, executor):
+def test_ctrl_c_in_the_last_unit_stops_what_comes_after_the_pass_too(ray_here, tmp_path, executor, at_the_end):
     with pytest.raises(InterruptedRunError):
-        run_demo(tmp_path / "store", executor(progress=InterruptedBySomebody()), units=1, seconds=0.5)
+        run_demo(tmp_path / "store", executor(progress=InterruptedBySomebody(at_the_end)), units=1, seconds=0.5)
     assert len(Store.at(str(tmp_path / "store")).pass_store("demo").committed()) == 1
     assert_whole(tmp_path / "store")
 
