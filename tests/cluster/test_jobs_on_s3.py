@@ -96,6 +96,3 @@ def test_a_build_goes_on_and_a_model_is_trained_where_all_is_on_s3(head, project
     assert trained.returncode == 0, trained.stdout + trained.stderr
     assert f"model: {s3_root}/run/model" in trained.stdout
     assert WordDistiller.from_pretrained(f"{s3_root}/run").config["training"]["corpus"] == store.url
-    again = submit(head, project, "train.yaml", "--train", env=user)
-    assert again.returncode == 0, again.stdout + again.stderr
-    assert "trained already" in again.stdout

@@ -139,7 +139,7 @@ def test_a_node_that_comes_in_the_middle_of_a_run_is_used(cluster, tmp_path):
     with more(cluster, 0):
         coming = When(tmp_path / "store", 2, lambda: cluster.add_node(**WITH_GPU))
         # So many units that a busy machine, too, has started the node and its worker long before the last of them.
-        run_demo(tmp_path / "store", RayExecutor(settings, watcher), settings, workers=None, units=90, seconds=0.5)
+        run_demo(tmp_path / "store", RayExecutor(settings, watcher), settings, workers=None, units=60, seconds=0.5)
         coming.join()
     assert watcher.workers["spell"] == 2
     assert_whole(tmp_path / "store")

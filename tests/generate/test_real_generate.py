@@ -38,10 +38,10 @@ def settings(root, workers=1, **others):
             "store": str(root),
             "source": {
                 "kind": "wikiextractor",
-                "paths": [str(shared_data("wikipedia/extracted") / "wiki_0[0-3].gz")],
+                "paths": [str(shared_data("wikipedia/extracted") / "wiki_00.gz")],
             },
-            "sample": {"size": 120, "vocabulary": 4000},
-            "generate": {"unit_targets": 15},
+            "sample": {"size": 90, "vocabulary": 4000},
+            "generate": {"unit_targets": 12},
             "translation": {
                 "pivot": "pt",
                 "forward": {"backend": "bergamot", "source": "en", "target": "pt"},
