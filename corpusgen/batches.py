@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, TypeVar
 
 from corpusgen.errors import StageError
@@ -20,6 +20,11 @@ ENCODER_TOKENS: Final = {"cpu": 1024, "cuda": 16384}
 TRANSLATOR_TOKENS: Final = {"cpu": 1024, "cuda": 4096}
 
 _NO_MEMORY = ("out of memory", "can't allocate memory", "alloc_failed")  # of CUDA, of torch on a CPU, of cuBLAS
+
+
+def tokens_in_a_batch(given: int | None, suiting: Mapping[str, int], device: str) -> int:
+    """As set, or what suits the device."""
+    return given or suiting.get(device, suiting["cpu"])
 
 
 def padded_batches(lengths: Sequence[int], most: int, most_texts: int | None = None) -> Iterator[range]:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import torch
 
-from corpusgen.batches import ENCODER_TOKENS, padded_batches, run_or_halve
+from corpusgen.batches import ENCODER_TOKENS, padded_batches, run_or_halve, tokens_in_a_batch
 from corpusgen.encoders import choose_device, choose_dtype, load_encoder, longest_input, on_device, padded
 from corpusgen.errors import StageError
 
@@ -183,7 +183,7 @@ class MaskedPredictor:
             raise StageError(f"{model}: its vocabulary has no whole words; is its tokenizer in the same folder?")
         self._longest = longest_input(self._tokenizer, self._model)
         self._whole_target = masks == "word"
-        self._batch_tokens = batch_tokens or ENCODER_TOKENS.get(self._device.type, ENCODER_TOKENS["cpu"])
+        self._batch_tokens = tokens_in_a_batch(batch_tokens, ENCODER_TOKENS, self._device.type)
         self._forbidden = torch.from_numpy(self._pieces.word < 0).to(self._device)
         self._top_k = min(top_k, self._forbidden.shape[1])
         self._looked_at = min(top_k + _EQUALS, self._forbidden.shape[1])

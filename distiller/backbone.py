@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from corpusgen.batches import ENCODER_TOKENS, padded_batches, run_or_halve
+from corpusgen.batches import ENCODER_TOKENS, padded_batches, run_or_halve, tokens_in_a_batch
 from corpusgen.encoders import (
     choose_device,
     choose_dtype,
@@ -85,7 +85,7 @@ class Backbone:
         self._backend.no_truncation()  # a tokenizer file may hold settings of the training: the window is ours
         self._backend.no_padding()
         self._longest = longest_input(self._tokenizer, self._model)
-        self._batch_tokens = settings.batch_tokens or ENCODER_TOKENS.get(self.device.type, ENCODER_TOKENS["cpu"])
+        self._batch_tokens = tokens_in_a_batch(settings.batch_tokens, ENCODER_TOKENS, self.device.type)
 
     @property
     def encoder(self) -> torch.nn.Module:

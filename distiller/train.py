@@ -211,9 +211,10 @@ def _leave_out_the_cleaner(trainer: Any) -> None:
     It is there for jobs that die on a cluster, which lives on; a Ray of our own ends with its job. Ray Train would wait
     for its answer for 12 seconds at the end of each training.
     """
-    from ray._private.worker import get_dashboard_url
+    from ray._private import worker
 
-    if not get_dashboard_url():
+    node = worker._global_node  # of a cluster that is reached by ray:// there is none
+    if node is not None and not node.webui_url:
         usual = trainer._create_default_callbacks
         trainer._create_default_callbacks = lambda: [
             callback for callback in usual() if type(callback).__name__ != "PlacementGroupCleanerCallback"

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from corpusgen.batches import ENCODER_TOKENS, TRANSLATOR_TOKENS
+from corpusgen.batches import ENCODER_TOKENS, tokens_in_a_batch
 from corpusgen.config import BuildConfig, MaskedSettings
 from corpusgen.doctor.lines import Line, amount
 from corpusgen.doctor.machine import Gpu
@@ -46,7 +46,7 @@ def masked_need(settings: MaskedSettings, shortest: int, states: bool) -> Need:
 
     size = _BYTES.get(settings.dtype, _BYTES["float16"])
     config, parameters = _built(AutoModelForMaskedLM, settings.model, settings.revision)
-    tokens = settings.batch_tokens or ENCODER_TOKENS["cuda"]
+    tokens = tokens_in_a_batch(settings.batch_tokens, ENCODER_TOKENS, "cuda")
     width = config.hidden_size
     inner = getattr(config, "intermediate_size", None) or 4 * width
     of_a_token = 3 * width + 2 * inner + (max(0, config.num_hidden_layers - 2) * width if states else 0)
@@ -67,7 +67,7 @@ def translator_need(settings: TranslatorSettings, shortest: int) -> Need:
         weights = float(_largest_file(settings.model or ""))
         layers, width, vocabulary = _LAYERS, _WIDTH, _VOCABULARY
     # Keys and values, of the words so far and of the source, in each layer.
-    tokens = settings.batch_tokens or TRANSLATOR_TOKENS["cuda"]
+    tokens = settings.tokens_in_a_batch("cuda")
     cache = 4 * layers * tokens * settings.beam * width * size
     texts = max(1, tokens // (shortest + _SPECIAL_TOKENS))
     return Need(weights, 1.1 * cache + 6 * texts * settings.beam * vocabulary * _SCORE, tokens)

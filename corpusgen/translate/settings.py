@@ -6,7 +6,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from corpusgen.batches import TRANSLATOR_TOKENS
+from corpusgen.batches import TRANSLATOR_TOKENS, tokens_in_a_batch
 from corpusgen.sections import Section
 
 BERGAMOT_LANGUAGES = {"en", "pt"}
@@ -49,7 +49,7 @@ class TranslatorSettings(Section):
 
     def tokens_in_a_batch(self, device: str) -> int:
         """As set, or what suits a device."""
-        return self.batch_tokens or TRANSLATOR_TOKENS.get(device, TRANSLATOR_TOKENS["cpu"])
+        return tokens_in_a_batch(self.batch_tokens, TRANSLATOR_TOKENS, device)
 
     @model_validator(mode="after")
     def _fits_the_backend(self) -> Self:

@@ -164,6 +164,7 @@ def test_a_node_that_is_taken_away_with_notice_finishes_what_it_has(cluster, und
         taken = When(tmp_path / "store", 2, take_away)
         run_demo(tmp_path / "store", RayExecutor(settings, watcher), settings, seconds=2)
         taken.join(timeout=60)
+        assert not taken.is_alive(), "the node was never taken away"
     assert watcher.workers["spell"] == 2
     assert sum(stage.deaths + stage.retries for stage in watcher.tally.stages) == 0
     assert_whole(tmp_path / "store")

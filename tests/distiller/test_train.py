@@ -193,7 +193,7 @@ def test_a_run_may_lie_on_s3_is_ended_by_ctrl_c_and_goes_on_there(folder, whole,
     process = start(folder, "--set", f"output={s3_root}/run")
     files = open_files(f"{s3_root}/run")
     deadline = time.monotonic() + 200
-    while not files.exists("checkpoints/last.pt") and process.poll() is None and time.monotonic() < deadline:
+    while not files.exists("steps.csv") and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
     output, errors = process.communicate(timeout=60)

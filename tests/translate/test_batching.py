@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpusgen.errors import StageError
+from corpusgen.translate import TranslatorSettings
 from corpusgen.translate.batching import translate_in_batches
 
 texts_strategy = st.lists(st.text("ab ", max_size=12), max_size=30)
@@ -123,3 +124,9 @@ def test_a_text_above_the_budget_is_a_batch_of_its_own():
     recorder = Recorder()
     recorder.translate(["abcdef", "abc", "abd", "a"], batch_tokens=6)
     assert [["".join(text) for text in batch] for batch in recorder.batches] == [["abcdef"], ["abc", "abd"], ["a"]]
+
+
+@pytest.mark.parametrize(("wanted", "device", "tokens"), [(7, "cuda", 7), (None, "cuda", 4096), (None, "mps", 1024)])
+def test_batches_are_as_set_or_suit_the_device(wanted, device, tokens):
+    settings = TranslatorSettings(backend="ctranslate2", model="any", batch_tokens=wanted)
+    assert settings.tokens_in_a_batch(device) == tokens
