@@ -1,4 +1,4 @@
-# make setup | quickstart | test | lint | bench: on a fresh machine with Python 3.11 or newer each of them sets up .venv itself.
+# make setup | quickstart | test | lint | simulate | bench: on a fresh machine with Python 3.11 or newer each of them sets up .venv itself.
 #
 #   make setup EXTRAS=fairseq        also install fairseq, without its own conflicting requirements
 #   make setup TORCH_INDEX=<url>     take torch from another package index, for example PyTorch's CPU builds
@@ -19,7 +19,7 @@ bin := .venv/bin
 ready := .venv/.ready$(if $(EXTRAS),-$(EXTRAS))
 pip := $(bin)/python -m pip install --quiet --disable-pip-version-check --constraint .ci/constraints.txt
 
-.PHONY: setup quickstart test test-slow lint format bench clean
+.PHONY: setup quickstart test test-slow simulate lint format bench clean
 
 setup: $(ready)
 
@@ -54,6 +54,10 @@ lint: $(ready)
 format: $(ready)
 	$(bin)/ruff check --fix .
 	$(bin)/ruff format .
+
+# Random schedules of crashes, lost answers, lagging listings and flipped bits: for the night.
+simulate: $(ready)
+	$(bin)/python -m tests.simulation $(or $(ARGS),100000)
 
 bench: $(ready)
 	$(bin)/python -m benchmarks.suite $(ARGS)

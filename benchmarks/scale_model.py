@@ -159,7 +159,7 @@ def requests(units: dict[str, int]) -> tuple[dict[str, int], dict[str, int]]:
         "listings": sum((COMMITS_READ[name] + 1) * math.ceil(count / 1000) for name, count in units.items()),
     }
     get = {
-        "source": 4 * units["harvest"],  # a HEAD and a GET to open it, and again to read the streams
+        "source": 5 * units["harvest"],  # HEADs before and after, to see that it is the planned one; GETs to read it
         "commits": sum(COMMITS_READ[name] * count for name, count in units.items()),
         # Counts once and sentences twice; candidates once; targets by units that begin and end anywhere in a part.
         "parts": 3 * units["harvest"] + units["candidates"] + units["sample"] + units["generate"],

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
 import time
 from contextlib import ExitStack
 from pathlib import Path
@@ -11,7 +9,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from corpusgen.commands import Address, AsJson, Config, Overrides, Root, ShowConfig, new_app, run
+from corpusgen.commands import Address, AsJson, Config, Overrides, Root, ShowConfig, new_app, run, say
+from corpusgen.commands import as_json as to_json
 from corpusgen.doctor.command import doctor
 from corpusgen.errors import CorpusgenError
 from corpusgen.estimate.command import estimate
@@ -23,11 +22,6 @@ app = new_app("Turn raw text into a store of aligned triples for word meaning in
 def main() -> None:
     """The entry point."""
     run(app, "corpusgen")
-
-
-def _print(line: str = "") -> None:
-    sys.stdout.write(line + "\n")
-    sys.stdout.flush()  # whoever reads a pipe wants to know now
 
 
 @app.command()
@@ -56,7 +50,7 @@ def build(
 
     settings = load_config(config, overrides or [])
     if show_config:
-        _print(settings.to_yaml().rstrip())
+        say(settings.to_yaml().rstrip())
         return
     from corpusgen.doctor.cheap import before_build
     from corpusgen.engine.local import LocalExecutor
@@ -80,14 +74,14 @@ def build(
 
             stages = before_build(settings, until, on_ray=True, here=is_this_machine(address))
             runner = stack.enter_context(RayExecutor(settings.run, progress, address, stages))
-        store = run_build(settings, runner, until, lambda name, totals: _print(summary(name, totals)), reuse, _print)
+        store = run_build(settings, runner, until, lambda name, totals: say(summary(name, totals)), reuse, say)
     if store.pass_store("generate").started():
         from corpusgen.funnel import funnel, lines
 
-        _print("\n".join(lines(funnel(store))))
+        say("\n".join(lines(funnel(store))))
     elif until is None:
-        _print("targets only: no triples without vectors, masked and translation in the settings (docs/triples.md)")
-    _print(f"store: {store.url}")
+        say("targets only: no triples without vectors, masked and translation in the settings (docs/triples.md)")
+    say(f"store: {store.url}")
 
 
 @app.command()
@@ -109,9 +103,7 @@ def submit(
     """
     from corpusgen.submit import submit as submit_job
 
-    code = submit_job(
-        config, address, train=train, overrides=overrides or [], env=env or [], wait=not no_wait, say=_print
-    )
+    code = submit_job(config, address, train=train, overrides=overrides or [], env=env or [], wait=not no_wait, say=say)
     raise typer.Exit(code)
 
 
@@ -128,7 +120,7 @@ def quickstart(
     """
     from distiller.quickstart import quickstart as run_quickstart
 
-    run_quickstart(folder, _print, targets)
+    run_quickstart(folder, say, targets)
 
 
 @app.command()
@@ -147,12 +139,12 @@ def status(
 
     store = Store.at(root)
     if watch:
-        watch_build(store, _print, as_json)
+        watch_build(store, say, as_json)
         return
     status = BuildStatus(store)
     status.look()
     now = time.time()
-    _print(json.dumps(status.as_dict(now)) if as_json else "\n".join(status.lines(now)))
+    say(to_json(status.as_dict(now)) if as_json else "\n".join(status.lines(now)))
 
 
 @app.command()
@@ -170,7 +162,7 @@ def report(
     from corpusgen.report import watch_report, write_report
 
     def tell(size: int) -> None:
-        _print(f"{output}: {size / 1e6:,.1f} MB")
+        say(f"{output}: {size / 1e6:,.1f} MB")
 
     if watch:
         watch_report(root, output, tell)
@@ -184,22 +176,24 @@ def verify(
     repair: Annotated[
         bool,
         typer.Option(
-            "--repair", help="Remove damaged commits, so that a build does their units again; only while none runs."
+            "--repair", help="Remove what is damaged, so that a build makes it again; only while no build runs."
         ),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Prove that a store is whole: every unit committed once, every part there with its hash, all counts closed.
 
-    Exits with 1 if it is not. Example: corpusgen verify corpora/quickstart
+    Also compares what each pass was planned from with what is committed now. Exits with 1 if anything is wrong.
+    Example: corpusgen verify corpora/quickstart
     """
+    from corpusgen.passes import PASSES, READS
     from corpusgen.store import Store
-    from corpusgen.store.check import repair as repair_store
     from corpusgen.store.check import verify as verify_store
+    from corpusgen.store.mend import repair as repair_store
     from corpusgen.summary import as_dict, summary
 
     store = Store.at(root)
-    checks = list(verify_store(store))
+    checks = list(verify_store(store, READS, PASSES))
     if not checks:
         raise CorpusgenError(f"{root}: no pass has been started")
     removed = repair_store(store, checks) if repair else 0
@@ -211,17 +205,19 @@ def verify(
             }
             for c in checks
         }
-        _print(json.dumps(report))
+        say(to_json(report))
     else:
         for check in checks:
-            _print(summary(check.name, check.totals))
+            say(summary(check.name, check.totals))
             for problem in check.problems:
-                _print(f"    PROBLEM {problem}")
+                say(f"    PROBLEM {problem}")
             if check.missing:
-                _print(f"    PROBLEM {check.missing:,} units are not committed; build again to do them")
-        _print("ok" if all(check.ok for check in checks) else "NOT ok")
+                say(f"    PROBLEM {check.missing:,} units are not committed; build again to do them")
+            if check.strangers:
+                say(f"    {check.strangers:,} units of an earlier plan are left over; `corpusgen gc` removes them")
+        say("ok" if all(check.ok for check in checks) else "NOT ok")
         if removed:
-            _print(f"removed the commits of {removed:,} damaged units; build again to do them")
+            say(f"removed {removed:,} commits and plans; build again to make what is missing")
     if not all(check.ok for check in checks):
         raise typer.Exit(1)
 
@@ -236,10 +232,10 @@ def gc(
     Example: corpusgen gc corpora/quickstart --dry-run
     """
     from corpusgen.store import Store
-    from corpusgen.store.check import gc as collect
+    from corpusgen.store.mend import gc as collect
 
     files, size = collect(Store.at(root), dry_run)
-    _print(f"{'would remove' if dry_run else 'removed'} {files:,} files, {size / 1e6:,.1f} MB")
+    say(f"{'would remove' if dry_run else 'removed'} {files:,} files, {size / 1e6:,.1f} MB")
 
 
 @app.command("convert-translator")
@@ -265,7 +261,7 @@ def convert_translator(
 
     languages = {"source_language": source_language, "target_language": target_language}
     convert(source, output, quantization, revision=revision, **languages, overwrite=overwrite)
-    _print(f"{output}: give it as `model` of a translator with `backend: ctranslate2`")
+    say(f"{output}: give it as `model` of a translator with `backend: ctranslate2`")
 
 
 @app.command()
@@ -287,7 +283,7 @@ def calibrate(
     from corpusgen.vectors import open_vectors
 
     calibration = run_calibrate(open_vectors(vectors, words), sample, seed)
-    _print(json.dumps(dataclasses.asdict(calibration)) if as_json else report(calibration).rstrip())
+    say(to_json(dataclasses.asdict(calibration)) if as_json else report(calibration).rstrip())
 
 
 app.command()(estimate)

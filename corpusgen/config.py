@@ -15,6 +15,8 @@ from corpusgen.engine.settings import RunSettings
 from corpusgen.errors import ConfigError
 from corpusgen.rules import RuleSettings
 from corpusgen.sections import Section
+from corpusgen.settings_yaml import DEEPEST, LARGEST, Refused, parse
+from corpusgen.terminal import visible_lines
 from corpusgen.translate.settings import TranslatorSettings
 
 
@@ -25,7 +27,9 @@ class SourceSettings(Section):
         description="mediawiki: XML dump; wikiextractor: <doc> files; text: UTF-8, one paragraph a line; jsonl; parquet"
     )
     paths: list[str] = Field(min_length=1, description="files or globs, local or s3://; .gz, .bz2, .xz, .zst too")
-    unit_bytes: int = Field(8 << 20, ge=1, description="about how much text makes one unit of work")
+    unit_bytes: int = Field(
+        8 << 20, ge=1, le=256 << 20, description="about how much text makes one unit of work, which memory must hold"
+    )
     text_field: str = Field("text", description="of jsonl and parquet: the field with the text")
 
 
@@ -158,11 +162,14 @@ class BuildConfig(Section):
         )
 
     def to_yaml(self) -> str:
-        """All settings, the defaults too."""
-        return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
+        """All settings, the defaults too; in letters that everybody sees."""
+        settings = self.model_dump(mode="json")
+        text = yaml.safe_dump(settings, sort_keys=False, allow_unicode=True)
+        return text if visible_lines(text) == text else yaml.safe_dump(settings, sort_keys=False)
 
 
 Settings = TypeVar("Settings", bound=BaseModel)
+_MOST_PROBLEMS = 20  # that are told at once
 
 
 def load_config(path: str | Path, overrides: Iterable[str] = ()) -> BuildConfig:
@@ -178,19 +185,27 @@ def load_settings(kind: type[Settings], path: str | Path, overrides: Iterable[st
     try:
         return kind.model_validate(settings)
     except ValidationError as error:
-        problems = [_explained(kind, problem) for problem in error.errors()]
+        found = error.errors()
+        problems = [_explained(kind, problem) for problem in found[:_MOST_PROBLEMS]]
+        problems += [f"and {len(found) - _MOST_PROBLEMS:,} more"] if len(found) > _MOST_PROBLEMS else []
         raise ConfigError(f"{path}:\n" + "\n".join(f"  {problem}" for problem in problems)) from None
 
 
 def _read_yaml(path: Path) -> dict[str, Any]:
     try:
-        settings = yaml.safe_load(path.read_text(encoding="utf-8"))
+        with path.open("rb") as file:
+            data = file.read(LARGEST + 1)
+        if len(data) > LARGEST:
+            raise ConfigError(f"{path}: larger than {LARGEST:,} bytes: settings are shorter")
+        settings = parse(data.decode())
     except FileNotFoundError:
         raise ConfigError(f"{path}: no such file{_similar_file(path)}") from None
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: cannot be read: {error}") from None
+    except Refused as refused:
+        raise ConfigError(f"{path}: {refused}") from None
     except yaml.YAMLError as error:
-        raise ConfigError(f"{path}: not valid YAML: {error}") from None
+        raise ConfigError(f"{path}: not valid YAML: {_shortened(str(error), 1000)}") from None
     if not isinstance(settings, dict):
         raise ConfigError(f"{path}: expected `key: value` lines, found {type(settings).__name__}")
     return settings
@@ -204,18 +219,28 @@ def _similar_file(path: Path) -> str:
 
 def _override(settings: dict[str, Any], override: str) -> None:
     key, equals, text = override.partition("=")
+    given = f"--set {_shortened(override)}"
     if not equals or not key:
-        raise ConfigError(f"--set {override}: expected key.path=value, for example --set run.failure_limit=0.1")
+        raise ConfigError(f"{given}: expected key.path=value, for example --set run.failure_limit=0.1")
     try:
-        value = yaml.safe_load(text)
+        value = parse(text)
+    except Refused as refused:
+        raise ConfigError(f"{given}: {refused}") from None
     except yaml.YAMLError:
         value = text
     *parents, last = key.split(".")
+    if len(parents) >= DEEPEST:
+        raise ConfigError(f"{given}: more than {DEEPEST} levels deep")
     for parent in parents:
         settings = settings.setdefault(parent, {})
         if not isinstance(settings, dict):
-            raise ConfigError(f"--set {override}: {parent!r} is a single value, not a section")
+            raise ConfigError(f"{given}: {_shortened(parent)!r} is a single value, not a section")
     settings[last] = value
+
+
+def _shortened(text: str, longest: int = 200) -> str:
+    """What the user gave, in a message about it."""
+    return text if len(text) <= longest else f"{text[:longest]}…"
 
 
 def _explained(kind: type[BaseModel], problem: Mapping[str, Any]) -> str:
@@ -233,20 +258,20 @@ def _explained(kind: type[BaseModel], problem: Mapping[str, Any]) -> str:
         case "value_error":  # one of our own, that says it all
             return f"{path}: {problem['ctx']['error']}" if path else str(problem["ctx"]["error"])
         case _:
-            return f"{path}: {problem['msg'][0].lower()}{problem['msg'][1:]}, not {problem['input']!r}"
+            return f"{path}: {problem['msg'][0].lower()}{problem['msg'][1:]}, not {_shortened(repr(problem['input']))}"
 
 
 def _known_keys(kind: type[BaseModel], location: Iterable[str]) -> list[str]:
     model: Any = kind
     for step in location:
         if step in getattr(model, "model_fields", {}):  # else a key of a mapping to the model found already
-            model = _model_in(model.model_fields[step].annotation)
+            model = model_in(model.model_fields[step].annotation)
     return sorted(model.model_fields) if isinstance(model, type) and issubclass(model, BaseModel) else []
 
 
-def _model_in(annotation: Any) -> Any:
+def model_in(annotation: Any) -> Any:
     """The model behind `Model | None`, `dict[str, Model]` or `list[Model]`."""
     if get_origin(annotation) in (Union, types.UnionType, dict, list):
-        models = [_model_in(argument) for argument in get_args(annotation)]
+        models = [model_in(argument) for argument in get_args(annotation)]
         return next((model for model in models if isinstance(model, type) and issubclass(model, BaseModel)), None)
     return annotation

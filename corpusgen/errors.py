@@ -31,8 +31,20 @@ class StoreUnavailableError(StoreError):
     """The store could not be reached; the same call may succeed later."""
 
 
+class DamagedPartError(StoreError):
+    """A committed file does not have the bytes it was committed with; `problem` says so without the remedy."""
+
+    def __init__(self, message: str, problem: str = "") -> None:
+        super().__init__(message)
+        self.problem = problem or message
+
+
 class StageError(CorpusgenError):
     """A stage cannot work at all (its model does not load, a column is missing): the run must stop."""
+
+
+class SourceChangedError(CorpusgenError):
+    """A file of the source is not what it was when the build was planned, or cannot be opened: the run must stop."""
 
 
 class FailureLimitError(CorpusgenError):

@@ -22,8 +22,9 @@ import pyarrow.parquet as pq
 
 from corpusgen.commands import as_json
 from corpusgen.errors import CorpusgenError
-from corpusgen.inspect.rows import open_store, plain_rows
+from corpusgen.inspect.rows import plain_rows
 from corpusgen.store import Store, TripleStore
+from corpusgen.stored_settings import open_store
 
 Format = Literal["jsonl", "tsv", "hf"]
 STANDARD_OUTPUT = "-"

@@ -1,8 +1,9 @@
 """Copies of data on a node's own disk: made once for all workers of the node, read by each.
 
-A copy is a folder whose list of files and sizes, written last, is there and right; one that a crash left unfinished is
-made again. Whoever uses a copy holds a lock, and copies that nobody uses make way for a new one: a cache that only
-grows would fill the disk with the layer states of every training there ever was.
+A copy is a folder whose list of files, sizes and hashes, written last, is there and right; one that a crash left
+unfinished, or whose files are not what they were, is made again. Whoever uses a copy holds a lock, and copies that
+nobody uses make way for a new one: a cache that only grows would fill the disk with the layer states of every training
+there ever was.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
@@ -45,18 +46,25 @@ def short_hash(text: str) -> str:
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 
-def local_copy(cache: str | Path, fingerprint: str, make: Callable[[Path], None], keep_others: bool = False) -> Path:
+def local_copy(
+    cache: str | Path,
+    fingerprint: str,
+    make: Callable[[Path], None],
+    keep_others: bool = False,
+    hashed: Collection[str] = (),
+) -> Path:
     """The folder with the copy of what `fingerprint` names; `make` fills it if it is not there.
 
-    Of all workers of a node one makes it while the others wait. With `keep_others` no copy ever makes way.
+    Of all workers of a node one makes it while the others wait. With `keep_others` no copy ever makes way. The content
+    of the files named in `hashed` is compared each time with what it was; of the others only the size is.
     """
     copy = Path(cache) / short_hash(fingerprint)
     copy.parent.mkdir(parents=True, exist_ok=True)
     with locked(copy.with_suffix(".lock")):
-        if not _is_whole(copy, fingerprint):
+        if not _is_whole(copy, fingerprint, hashed):
             if not keep_others:
                 _remove_unused(copy)
-            _fill(copy, fingerprint, make)
+            _fill(copy, fingerprint, make, hashed)
         if copy not in _in_use:
             used = open(copy.with_suffix(".used"), "w")  # noqa: SIM115 (held as long as the process lives)
             fcntl.flock(used, fcntl.LOCK_SH)
@@ -64,7 +72,13 @@ def local_copy(cache: str | Path, fingerprint: str, make: Callable[[Path], None]
     return copy
 
 
-def _fill(copy: Path, fingerprint: str, make: Callable[[Path], None]) -> None:
+def discard(copy: Path) -> None:
+    """Have a copy that is damaged made again by the next that asks for it; who uses it now may go on."""
+    with locked(copy.with_suffix(".lock")):
+        (copy / _COMPLETE).unlink(missing_ok=True)
+
+
+def _fill(copy: Path, fingerprint: str, make: Callable[[Path], None], hashed: Collection[str]) -> None:
     shutil.rmtree(copy, ignore_errors=True)
     copy.mkdir()
     try:
@@ -74,7 +88,7 @@ def _fill(copy: Path, fingerprint: str, make: Callable[[Path], None]) -> None:
             with open(copy / name, "rb") as file:
                 os.fsync(file.fileno())
         partial = copy / "partial"
-        partial.write_text(json.dumps({"of": fingerprint, "sizes": sizes}))
+        partial.write_text(json.dumps({"of": fingerprint, "sizes": sizes, "sha256": _hashes(copy, hashed)}))
         os.replace(partial, copy / _COMPLETE)
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
@@ -93,12 +107,22 @@ def _files_in(folder: Path) -> list[Path]:
     return [path for path in folder.rglob("*") if path.is_file()]
 
 
-def _is_whole(copy: Path, fingerprint: str) -> bool:
+def _hashes(copy: Path, names: Collection[str]) -> dict[str, str]:
+    hashes = {}
+    for name in names:
+        with open(copy / name, "rb") as file:
+            hashes[name] = hashlib.file_digest(file, "sha256").hexdigest()
+    return hashes
+
+
+def _is_whole(copy: Path, fingerprint: str, hashed: Collection[str]) -> bool:
     try:
         described = json.loads((copy / _COMPLETE).read_text())
         sizes = {name: (copy / name).stat().st_size for name in described["sizes"]}
-        return bool(described["of"] == fingerprint and described["sizes"] == sizes)
-    except (FileNotFoundError, ValueError, KeyError):
+        if described["of"] != fingerprint or described["sizes"] != sizes:
+            return False
+        return not hashed or bool(described["sha256"] == _hashes(copy, hashed))
+    except (OSError, ValueError, LookupError, TypeError):
         return False
 
 

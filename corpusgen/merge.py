@@ -9,7 +9,6 @@ a merge that was killed goes on when the same command is given again.
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,8 +22,10 @@ import pyarrow.parquet as pq
 
 from corpusgen.errors import CorpusgenError
 from corpusgen.store import Commit, CommittedTable, Plan, StageCount, Store, Totals, Unit
+from corpusgen.store.parts import read_part
 from corpusgen.store.records import content_hash
 from corpusgen.store.status import PassStatus
+from corpusgen.stored_settings import open_store
 from corpusgen.triples import PARAPHRASES_TABLE
 
 DUPLICATE = "same sentence and target as another"
@@ -46,9 +47,8 @@ class _Source:
 
     @classmethod
     def at(cls, root: str) -> _Source:
-        store = Store.at(root)
+        store = open_store(root)
         pass_store = store.pass_store(_PASS)
-        store.corpus()
         return cls(store, pass_store.plan(), list(pass_store.commits()))
 
     @property
@@ -171,7 +171,10 @@ def _copy(
 ) -> None:
     schemas = plan.tables
     parts = {name: part for name, part in commit.parts.items() if name in schemas}
-    tables = {name: pq.read_table(io.BytesIO(source.read_part(part))) for name, part in parts.items()}
+    tables = {
+        name: pq.read_table(pa.BufferReader(read_part(source.files, part, thorough=True)))
+        for name, part in parts.items()
+    }
     kept = len(repeated) - int(repeated.sum())
     if repeated.any():
         triples = tables["triples"]
@@ -193,7 +196,7 @@ def _copy(
 
 def _quarantined(store: Store, commit: Commit) -> Iterator[dict[str, Any]]:
     if commit.quarantine:
-        for line in store.read_part(commit.quarantine).splitlines():
+        for line in read_part(store.files, commit.quarantine).splitlines():
             yield json.loads(line)
 
 

@@ -18,7 +18,7 @@ from corpusgen.reuse import Reuse
 from corpusgen.schemas import SENTENCES, TARGETS
 from corpusgen.sources import readers
 from corpusgen.store import CommittedTable, Store, Totals
-from corpusgen.store.records import content_hash
+from corpusgen.store.records import Reads, hash_of_parts
 from corpusgen.targets.sampling import CANDIDATES
 from corpusgen.targets.stages import SELECTION, FetchTargets, MergeCounts, SelectTargets, SketchCandidates
 from corpusgen.targets.vocabulary import COUNTS, VOCABULARY, count_words
@@ -63,42 +63,61 @@ def _harvest_stages(config: BuildConfig) -> list[Stage]:
     return stages
 
 
+READS = {
+    "vocabulary": Reads(("harvest", "counts")),
+    "candidates": Reads(("harvest", "sentences"), whole=("vocabulary", "vocabulary")),
+    "selection": Reads(("candidates", "candidates")),
+    "sample": Reads(("harvest", "sentences"), whole=("selection", "selection")),
+    "generate": Reads(("sample", "targets"), whole=("vocabulary", "vocabulary")),
+}
+"""What each pass but the first is planned from."""
+
+
+def _parts_for(name: str, store: Store) -> list[PartRecord]:
+    """The parts that a pass reads."""
+    return part_records(CommittedTable(store, *READS[name].parts, finished=True))
+
+
+def _with_whole(name: str, groups: list[list[PartRecord]], store: Store) -> list[list[PartRecord]]:
+    """Let the units' ids depend on a table that each of them reads as a whole."""
+    whole = READS[name].whole
+    assert whole
+    together = hash_of_parts(CommittedTable(store, *whole, finished=True).parts)
+    return [[{**record, "with": together} for record in group] for group in groups]
+
+
 def vocabulary(config: BuildConfig, store: Store) -> Pass:
     """The counts of all units → the words that may become targets. One unit: a merge."""
-    counts = part_records(CommittedTable(store, "harvest", "counts"))
+    counts = _parts_for("vocabulary", store)
     stage = MergeCounts(config.sample.drop_top_share, config.sample.vocabulary, store=store)
     return Pass("vocabulary", [stage], [counts] if counts else [], {"vocabulary": VOCABULARY})
 
 
 def candidates(config: BuildConfig, store: Store) -> Pass:
     """Sentences → which of them could be sampled for which word: a bounded sketch per unit."""
-    words = CommittedTable(store, "vocabulary", "vocabulary")
-    sentences = part_records(CommittedTable(store, "harvest", "sentences"))
+    slices = _with_whole("candidates", grouped(_parts_for("candidates", store), GROUP_ROWS), store)
     stage = SketchCandidates(config.sample.size, config.seed, store=store)
-    return Pass("candidates", [stage], _with_hash(grouped(sentences, GROUP_ROWS), words), {"candidates": CANDIDATES})
+    return Pass("candidates", [stage], slices, {"candidates": CANDIDATES})
 
 
 def selection(config: BuildConfig, store: Store) -> Pass:
     """All sketches → the balanced sample. One unit: a merge."""
-    sketches = part_records(CommittedTable(store, "candidates", "candidates"))
+    sketches = _parts_for("selection", store)
     stage = SelectTargets(config.sample.size, config.seed, store=store)
     return Pass("selection", [stage], [sketches] if sketches else [], {"selection": SELECTION})
 
 
 def sample(config: BuildConfig, store: Store) -> Pass:
     """The selected sentences with their targets."""
-    chosen = CommittedTable(store, "selection", "selection")
-    sentences = part_records(CommittedTable(store, "harvest", "sentences"))
-    stage = FetchTargets(store=store)
-    return Pass("sample", [stage], _with_hash(grouped(sentences, GROUP_ROWS), chosen), {"targets": TARGETS})
+    slices = _with_whole("sample", grouped(_parts_for("sample", store), GROUP_ROWS), store)
+    return Pass("sample", [FetchTargets(store=store)], slices, {"targets": TARGETS})
 
 
 def generate(config: BuildConfig, store: Store) -> Pass:
     """Targets → triples, and the targets that did not become one."""
     stages = _generate_stages(config, store)
-    targets = part_records(CommittedTable(store, "sample", "targets"))
-    words = CommittedTable(store, "vocabulary", "vocabulary")
-    slices = _with_hash(row_slices(targets, config.generate.unit_targets), words)
+    targets = row_slices(_parts_for("generate", store), config.generate.unit_targets)
+    slices = _with_whole("generate", targets, store)
     tables = {"triples": TRIPLES, "rejects": FAILED}
     if config.generate.positives != "round_trip" or _was_planned_without(store, "generate", PARAPHRASES_TABLE):
         return Pass("generate", stages, slices, tables)
@@ -141,12 +160,6 @@ def passes_of(config: BuildConfig) -> list[str]:
     if missing:
         raise ConfigError(f"{', '.join(missing)}: missing; to make triples, give {', '.join(needed)} (docs/triples.md)")
     return list(PASSES)
-
-
-def _with_hash(groups: list[list[PartRecord]], *read_too: CommittedTable) -> list[list[PartRecord]]:
-    """Let the units' ids depend on a table that each of them reads as a whole."""
-    together = content_hash([part.sha256 for table in read_too for part in table.parts])
-    return [[{**record, "with": together} for record in group] for group in groups]
 
 
 PASSES: dict[str, Callable[[BuildConfig, Store], Pass]] = {

@@ -8,6 +8,7 @@ from typing import Any
 
 from corpusgen.store import Totals
 from corpusgen.store.status import PassStatus
+from corpusgen.terminal import visible
 
 
 def headline(name: str, totals: Totals) -> str:
@@ -35,7 +36,8 @@ def stage_lines(totals: Totals) -> Iterator[str]:
 def failures(status: PassStatus, url: str) -> Iterator[str]:
     """Some of what is in quarantine, and where the rest is."""
     for failure in status.failures():
-        yield f"quarantined by {failure['stage']}: {failure['error']} ({json.dumps(failure.get('record'))[:200]})"
+        error, record = visible(str(failure["error"])), json.dumps(failure.get("record"))[:200]
+        yield f"quarantined by {failure['stage']}: {error} ({record})"
     if status.totals.quarantined:
         yield f"all of them: {url}/{status.name}/quarantine/"
 

@@ -5,7 +5,6 @@ Watching, a terminal shows a table that redraws itself; where there is none, eac
 
 from __future__ import annotations
 
-import json
 import logging
 import sys
 import time
@@ -18,12 +17,14 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from corpusgen.commands import as_json as to_json
 from corpusgen.engine.progress import duration
 from corpusgen.errors import StoreUnavailableError
 from corpusgen.report.throughput import Finished, without_breaks
 from corpusgen.store import Commit, Store, Totals
 from corpusgen.store.status import StoreStatus
 from corpusgen.summary import as_dict, failures, headline, stage_lines
+from corpusgen.terminal import visible
 
 LOOK_SECONDS = 5.0
 _REST = 10  # a look at very many commits takes a while: then wait ten times as long before the next
@@ -164,7 +165,7 @@ def watch(store: Store, say: Say, as_json: bool = False, sleep: Callable[[float]
 def _say_what_changed(status: BuildStatus, changed: Iterable[str], say: Say, as_json: bool) -> None:
     now = time.time()
     if as_json:
-        say(json.dumps(status.as_dict(now)))
+        say(to_json(status.as_dict(now)))
     else:
         for name in changed:
             say(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {status.line(name, now)}")
@@ -176,8 +177,10 @@ def _table(status: BuildStatus) -> Group:
     for column in ("units", "rows", "rejected", "quarantined", "pace", "to go", "last commit"):
         table.add_column(column, justify="right")
     for name in status.planned:
-        table.add_row(name, *(_cells(status, name, time.time()) if name in status.begun else ["not begun"]))
-    return Group(Text(status.url, "bold"), table)
+        table.add_row(
+            Text(visible(name)), *(_cells(status, name, time.time()) if name in status.begun else ["not begun"])
+        )
+    return Group(Text(visible(status.url), "bold"), table)
 
 
 def _cells(status: BuildStatus, name: str, now: float) -> Iterator[str]:

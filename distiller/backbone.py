@@ -5,8 +5,10 @@ Shapes: P pieces (sub-words), L layers, d the model's dimension.
 
 from __future__ import annotations
 
+import os
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from itertools import accumulate
 from typing import Any, NamedTuple
 
@@ -47,6 +49,15 @@ class Shape(NamedTuple):
     dimension: int
 
 
+@cache
+def _use_one_thread_in_forks() -> None:
+    """Have torch work on in processes that are forked from this one, as those of data loaders and web servers are.
+
+    Its OpenMP threads do not live on there, and what would wait for them waits forever. Nobody waits for a single one.
+    """
+    os.register_at_fork(after_in_child=lambda: torch.set_num_threads(1))
+
+
 def shape_of(settings: BackboneSettings) -> Shape:
     """The shape of a word's states, from the model's configuration: its weights are not loaded."""
     from transformers import AutoConfig
@@ -74,9 +85,10 @@ class Backbone:
     def __init__(self, settings: BackboneSettings, device: str = "auto", threads: int | None = None) -> None:
         if threads:
             torch.set_num_threads(threads)
+        _use_one_thread_in_forks()
         self.settings = settings
         self._name = settings.model
-        self.device = choose_device(device)
+        self._device = choose_device(device)
         self._tokenizer, self._model = _load(settings, choose_dtype(settings.dtype, self.device))
         self._model.requires_grad_(False).to(self.device).eval()
         self.layers, self.dimension = _shape(self._model.config, settings)
@@ -86,6 +98,16 @@ class Backbone:
         self._backend.no_padding()
         self._longest = longest_input(self._tokenizer, self._model)
         self._batch_tokens = tokens_in_a_batch(settings.batch_tokens, ENCODER_TOKENS, self.device.type)
+
+    @property
+    def device(self) -> torch.device:
+        """Where it runs; StageError in a fork of the process that put it on a GPU, where no fork can use it."""
+        if self._device.type == "cuda" and torch.cuda._is_in_bad_fork():
+            raise StageError(
+                f"{self._name} was put on a GPU before this process was forked, and CUDA does not work in forks: load "
+                'the model in the new process, start that by "spawn" instead of "fork", or load it with device="cpu"'
+            )
+        return self._device
 
     @property
     def encoder(self) -> torch.nn.Module:

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from corpusgen.commands import Address, Config, Overrides, ShowConfig, new_app, run
+from corpusgen.commands import Address, Config, Overrides, ShowConfig, new_app, run, say
+from corpusgen.commands import as_json as json_to_print
 from corpusgen.errors import ConfigError
+from corpusgen.terminal import visible
 from distiller import __version__
 
 if TYPE_CHECKING:
@@ -50,7 +52,7 @@ def version() -> None:
 
     Example: distiller version
     """
-    typer.echo(__version__)
+    say(__version__)
 
 
 @app.command()
@@ -74,12 +76,12 @@ def train(
 
     settings = load_settings(TrainSettings, config, overrides or [])
     if show_config:
-        typer.echo(yaml.safe_dump(settings.model_dump(mode="json"), sort_keys=False).rstrip())
+        say(yaml.safe_dump(settings.model_dump(mode="json"), sort_keys=False).rstrip())
         return
     from distiller.train import find_learning_rate
     from distiller.train import train as run_training
 
-    (find_learning_rate if find_lr else run_training)(settings, address, typer.echo)
+    (find_learning_rate if find_lr else run_training)(settings, address, say)
 
 
 @app.command()
@@ -92,7 +94,7 @@ def info(model: Model, as_json: Annotated[bool, typer.Option("--json", help="Pri
 
     saved = load_saved(model)
     if as_json:
-        typer.echo(json.dumps(saved.config, indent=1))
+        say(json_to_print(saved.config, indent=1))
         return
     first, last = saved.config["layers"]
     validation = saved.config["validation"]
@@ -107,7 +109,7 @@ def info(model: Model, as_json: Annotated[bool, typer.Option("--json", help="Pri
         "nearer to positive": f"{validation['ordered']:.1%} of held-out triples",
     }
     for name, value in rows.items():
-        typer.echo(f"{name:20}{value}")
+        say(f"{name:20}{value}")
 
 
 @app.command()
@@ -124,7 +126,7 @@ def report(
     """
     from distiller.report import write_report
 
-    typer.echo(write_report(run_folder, output))
+    say(write_report(run_folder, output))
 
 
 @app.command()
@@ -155,15 +157,15 @@ def encode(
         nonlocal left_out
         left_out += 1
         if left_out <= _NAMED_LINES:
-            typer.echo(f"left out: {source}, line {bad.number}: {bad.reason}", err=True)
+            say(f"left out: {source}, line {bad.number}: {bad.reason}", err=True)
 
     check_target(target)
     loaded = _load(model, backbone, device)
     with _counting("words") as so_far:
         count = encode_file(loaded, source, target, output, normalize, name if skip_bad else None, so_far)
     if left_out:
-        typer.echo(f"left out: {left_out:,} lines in all", err=True)
-    typer.echo(f"{count:,} words: {target}")
+        say(f"left out: {left_out:,} lines in all", err=True)
+    say(f"{count:,} words: {target}")
 
 
 @contextlib.contextmanager
@@ -199,7 +201,7 @@ def similarity(
     loaded = _load(model, backbone, device)
     for kind in loaded.outputs:
         vectors = loaded.encode([first, second], spans, output=kind)
-        typer.echo(f"{kind:10}{loaded.similarity(vectors[0], vectors[1]).item():.3f}")
+        say(f"{kind:10}{loaded.similarity(vectors[0], vectors[1]).item():.3f}")
 
 
 def _place(text: str, word: str | None, span: str | None) -> tuple[int, int]:
@@ -239,7 +241,7 @@ def nearest(
     place = _place(text, word, span)
     loaded = _load(model, backbone, device)
     for neighbour in nearest_in_file(loaded.encode(text, place, output=kind), loaded, candidates, kind, k):
-        typer.echo(f"{neighbour.cosine:.3f}  {marked(neighbour.text, *neighbour.span)}")
+        say(f"{neighbour.cosine:.3f}  {visible(marked(neighbour.text, *neighbour.span))}")
 
 
 @app.command()
@@ -294,7 +296,7 @@ def evaluate(
     for path, written in ((json_file, _json), (markdown_file, to_markdown), (report_file, to_html)):
         if path:
             write_text(path, written(evaluation))
-            typer.echo(path)
+            say(path)
     if card and model:
         put_in_card(model, to_markdown(evaluation))
 
@@ -309,7 +311,7 @@ def _show(evaluation: Evaluation, verbose: bool) -> None:
     if evaluation.compared:
         console.print(comparison_table(evaluation.compared))
     for line in notes(evaluation):
-        typer.echo(line)
+        say(line)
 
 
 def _json(evaluation: Evaluation) -> str:
@@ -347,7 +349,7 @@ def _evaluation(
 def _say_done(result: TaskResult) -> None:
     """Some tasks take minutes: what is done is told at once."""
     scores = ", ".join(f"{kind} {100 * score.value:.1f}" for kind, score in result.scores.items())
-    typer.echo(f"{result.task}: {scores}", err=True)
+    say(f"{result.task}: {scores}", err=True)
 
 
 @app.command()
@@ -374,15 +376,15 @@ def analyze(
 
     if json_file:
         check_target(json_file)
-    pairs = read_sentence_pairs(data, typer.echo)
+    pairs = read_sentence_pairs(data, say)
     texts = _read_texts(text_file) if text_file else [pair.texts[0] for pair in pairs]
-    analysis = analyse(_load(model, backbone, device), pairs, texts, typer.echo)
+    analysis = analyse(_load(model, backbone, device), pairs, texts, say)
     console = Console(width=None if Console().is_terminal else 120)
     for table in tables(analysis):
         console.print(table)
     if json_file:
         write_text(json_file, json.dumps(to_json(analysis), indent=1))
-        typer.echo(json_file)
+        say(json_file)
 
 
 def _read_texts(path: str) -> list[str]:
@@ -405,7 +407,7 @@ def export(
     from distiller.export import export_onnx
 
     export_onnx(_load(model, backbone, "cpu"), target)
-    typer.echo(target)
+    say(target)
 
 
 def _load(model: str, backbone: str | None, device: str) -> WordDistiller:

@@ -9,6 +9,7 @@ import hashlib
 import itertools
 import json
 import threading
+import zlib
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +21,7 @@ import torch
 from numpy.typing import NDArray
 
 from corpusgen.errors import StageError
-from corpusgen.local_copy import local_copy
+from corpusgen.local_copy import discard, local_copy
 
 Rows = NDArray[np.int64]
 """Numbers of triples: their rows among the features."""
@@ -129,12 +130,17 @@ class Source(Protocol):
 
 
 class MappedFeatures:
-    """Layer states that were computed before, as one file on the node's disk, which all its workers map into memory."""
+    """Layer states that were computed before, as one file on the node's disk, which all its workers map into memory.
+
+    Each row has a checksum, and is compared with it whenever it is read: the file may be read for weeks.
+    """
 
     dtype = torch.float16
 
-    def __init__(self, states: NDArray[np.float16], ids: NDArray[np.bytes_]) -> None:
+    def __init__(self, states: NDArray[np.float16], ids: NDArray[np.bytes_], copy: Path | None = None) -> None:
         self._states = states
+        self._copy = copy
+        self._checksums: NDArray[np.uint32] | None = None if copy is None else np.load(copy / "checksums.npy")
         self.ids = ids
         self.layers, self.dimension = states.shape[2:]
 
@@ -144,18 +150,40 @@ class MappedFeatures:
     @classmethod
     def open(cls, cache: str | Path, fingerprint: str, chunks: Callable[[], Iterable[FeatureChunk]]) -> MappedFeatures:
         """Map the copy of the features that `fingerprint` names; the first worker of a node makes it of `chunks`."""
-        copy = local_copy(cache, fingerprint, lambda folder: _write_features(folder, chunks()))
+        hashed = ("shape.json", "checksums.npy", "ids.npy")
+        copy = local_copy(cache, fingerprint, lambda folder: _write_features(folder, chunks()), hashed=hashed)
         shape = tuple(json.loads((copy / "shape.json").read_text()))
-        return cls(np.memmap(copy / "states.f16", np.float16, "r", shape=shape), np.load(copy / "ids.npy"))
+        return cls(np.memmap(copy / "states.f16", np.float16, "r", shape=shape), np.load(copy / "ids.npy"), copy)
 
     def batch(self, rows: Rows, dtype: torch.dtype = torch.float32) -> torch.Tensor:
         """The states of some triples: (3, rows, layers, dimension)."""
-        states = torch.from_numpy(self._states[rows]).transpose(0, 1)
-        return torch.empty(states.shape, dtype=dtype).copy_(states)
+        states = self._states[rows]
+        self._check(rows, states)
+        by_word = torch.from_numpy(states).transpose(0, 1)
+        return torch.empty(by_word.shape, dtype=dtype).copy_(by_word)
+
+    def _check(self, rows: Rows, states: NDArray[np.float16]) -> None:
+        """StageError if rows are not what was written."""
+        if self._copy is None or self._checksums is None:
+            return
+        damaged = rows[_checksums(states) != self._checksums[rows]]
+        if len(damaged):
+            discard(self._copy)
+            raise StageError(
+                f"{self._copy}: this node's copy of the layer states is damaged, in row {damaged[0]} for one; it will "
+                "be made again. If this comes again, the disk or the memory is failing: choose another disk by the "
+                "setting `cache`, or another node"
+            )
+
+
+def _checksums(states: NDArray[np.float16]) -> NDArray[np.uint32]:
+    """One of each row."""
+    return np.fromiter(map(zlib.crc32, states), np.uint32, len(states))
 
 
 def _write_features(folder: Path, chunks: Iterable[FeatureChunk]) -> None:
     ids: list[bytes] = []
+    checksums: list[NDArray[np.uint32]] = []
     shape: tuple[int, ...] | None = None
     with open(folder / "states.f16", "wb") as file:
         for chunk in chunks:
@@ -164,11 +192,20 @@ def _write_features(folder: Path, chunks: Iterable[FeatureChunk]) -> None:
             if chunk.states.dtype != np.float16 or chunk.states.shape != expected or len(expected) != 4:
                 found = f"{chunk.states.dtype} {chunk.states.shape}"
                 raise ValueError(f"features of {len(chunk.ids)} ids must be float16 {expected}, not {found}")
-            file.write(np.ascontiguousarray(chunk.states).data)
+            states = np.ascontiguousarray(chunk.states)
+            finite = np.isfinite(states).all((1, 2, 3))
+            if not finite.all():
+                raise StageError(
+                    f"the features of sentence {chunk.ids[int(np.argmin(finite))]!r} are NaN or infinite, and nothing "
+                    "can be learned from them: remove the folder `features` of the corpus to have them made again"
+                )
+            file.write(states.data)
+            checksums.append(_checksums(states))
             ids += [sentence.encode() for sentence in chunk.ids]
     if not ids or shape is None:
         raise StageError("the features have no rows: there is nothing to train on; build some triples first")
     np.save(folder / "ids.npy", np.array(ids))
+    np.save(folder / "checksums.npy", np.concatenate(checksums))
     (folder / "shape.json").write_text(json.dumps([len(ids), *shape]))
 
 

@@ -271,12 +271,7 @@ class Features:
 
     def batches(self, batch_size: int = 1024) -> Iterator[FeatureBatch]:
         """All features in batches of at most so many triples; a batch never spans two parts."""
-        for part in self.parts:
-            yield from self.part_batches(part, batch_size)
-
-    def part_batches(self, part: Part, batch_size: int = 1024) -> Iterator[FeatureBatch]:
-        """The features of one part."""
-        for batch in self._table.part_batches(part, batch_size=batch_size):
+        for batch in self._table.batches(batch_size=batch_size):
             states = (_unpacked(batch[word], len(self.layers), self.dimension) for word in WORDS)
             yield FeatureBatch(batch["id"], *states)
 

@@ -37,7 +37,12 @@ class OnlineFeatures:
     @classmethod
     def open(cls, cache: str | Path, fingerprint: str, triples: TripleStore, backbone: Backbone) -> OnlineFeatures:
         """Map the copy of the triples that `fingerprint` names; the first worker of a node makes it."""
-        copy = local_copy(cache, f"online {fingerprint}", lambda folder: _write(folder, triples, backbone))
+        copy = local_copy(
+            cache,
+            f"online {fingerprint}",
+            lambda folder: _write(folder, triples, backbone),
+            hashed=("triples.arrow", "ids.npy"),
+        )
         with pa.memory_map(str(copy / "triples.arrow")) as source:
             table = pa.ipc.open_file(source).read_all()
         return cls(table, np.load(copy / "ids.npy"), backbone)

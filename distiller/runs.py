@@ -1,4 +1,4 @@
-"""The folder of a run: its settings, the last and the best checkpoint, the logs, and in the end the model.
+"""The folder of a run: its settings, the last two checkpoints, the logs, and in the end the model.
 
 Every file is put in place whole or not at all, so that whatever is killed whenever, the run can go on.
 """
@@ -7,31 +7,35 @@ from __future__ import annotations
 
 import csv
 import io
-import itertools
 import json
-import tempfile
+import logging
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from corpusgen.errors import ConfigError, StoreError
 from corpusgen.store.files import open_files
+from distiller.checkpoints import DamagedCheckpointError, packed, unpacked
+from distiller.described import RunProgress, as_mapping, described
 from distiller.saved import CONFIG, IN_A_RUN
 from distiller.settings import TrainSettings
 from distiller.training import Training, Validation
 
-_SETTINGS, _LAST, _BEST = "settings.json", "checkpoints/last.pt", "checkpoints/best.pt"
+_SETTINGS, _LAST, _PREVIOUS = "settings.json", "checkpoints/last.pt", "checkpoints/previous.pt"
+_OLDER_BEST = "checkpoints/best.pt"  # of earlier versions, whose checkpoints did not hold the best weights
 _STEPS, _VALIDATIONS, _PROGRESS = "steps.csv", "validations.csv", "progress.json"
+_LARGEST = 1e30  # in a table
 _MAY_CHANGE = {"output", "workers", "max_failures", "checkpoint_steps", "cache", "log_steps"}
 
 Columns = dict[str, npt.NDArray[np.float64]]
 """The columns of a table."""
+
+log = logging.getLogger(__name__)
 
 
 @dataclass
@@ -103,49 +107,111 @@ class RunFolder:
     def started_with(self) -> dict[str, Any]:
         """The settings, and what it is made of."""
         try:
-            stored: dict[str, Any] = json.loads(self.files.read(_SETTINGS))
+            return as_mapping(self.files.read(_SETTINGS))
         except FileNotFoundError:
             raise ConfigError(f"{self.url} holds no run: give the `output` of a training") from None
-        except ValueError:
-            raise StoreError(f"{self.url}/{_SETTINGS} is damaged: give another output, or mend it by hand") from None
-        return stored
+        except ValueError as error:
+            raise StoreError(
+                f"{self.url}/{_SETTINGS} is damaged ({error}): give another output, or mend it by hand"
+            ) from None
 
     def tables(self) -> tuple[Columns, Columns]:
         """The losses of training and what held-out triples said, up to the last checkpoint."""
-        steps, validations = (
-            _columns(self.files.read(name)) if self.files.exists(name) else {} for name in (_STEPS, _VALIDATIONS)
-        )
-        return steps, validations
+        return self._table(_STEPS), self._table(_VALIDATIONS)
+
+    def _table(self, name: str) -> Columns:
+        if not self.files.exists(name):
+            return {}
+        with self._damage_named(name):
+            return _columns(self.files.read(name))
 
     def progress(self) -> dict[str, Any]:
         """How far it was at the last checkpoint; nothing before the first."""
-        progress: dict[str, Any] = json.loads(self.files.read(_PROGRESS)) if self.files.exists(_PROGRESS) else {}
-        return progress
+        if not self.files.exists(_PROGRESS):
+            return {}
+        with self._damage_named(_PROGRESS):
+            return described(self.files.read(_PROGRESS), RunProgress).model_dump()
+
+    @contextmanager
+    def _damage_named(self, name: str) -> Iterator[None]:
+        try:
+            yield
+        except ValueError as error:
+            raise StoreError(
+                f"{self.url}/{name} is damaged: {error}; remove it, the next checkpoint writes it again"
+            ) from None
 
     @property
     def trained(self) -> bool:
         """Whether the model is there."""
         return self.files.exists(f"{IN_A_RUN}/{CONFIG}")
 
-    def save(self, training: Training, history: History, best: bool) -> None:
-        """Write the checkpoint to go on from; first, if this is the best so far, its weights."""
-        if best:
-            self.files.write(_BEST, _packed({"step": training.progress.step, "model": training.model.state_dict()}))
+    def save(self, training: Training, history: History) -> None:
+        """Write the checkpoint to go on from. The one before it is kept, in case that this one gets damaged."""
         history.mark(training.progress.step)
-        self.files.write(_LAST, _packed({**training.state(), "history": asdict(history)}))
+        checkpoint = packed({**training.state(), "history": asdict(history)})
+        if self.files.exists(_LAST):
+            self.files.copy(_LAST, _PREVIOUS)
+        self.files.write(_LAST, checkpoint)
         for name, rows in ((_STEPS, history.steps), (_VALIDATIONS, history.validations)):
             if rows:
                 self.files.write(name, to_csv(rows))
         self.files.write(_PROGRESS, json.dumps(_progress(training, history)).encode())
 
-    def last(self) -> bytes | None:
-        """The checkpoint to go on from, as it was written."""
-        return self.files.read(_LAST) if self.files.exists(_LAST) else None
+    def last(self, say: Callable[[str], None] = log.warning) -> bytes | None:
+        """The checkpoint to go on from, for `unpacked`; None before the first.
 
-    def best(self) -> tuple[int, dict[str, torch.Tensor]]:
-        """The step of the best checkpoint and its weights."""
-        best = unpacked(self.files.read(_BEST))
-        return best["step"], best["model"]
+        The one before it takes the place of one that is damaged, and `say` is told.
+        """
+        damaged: list[str] = []
+        for name in (_LAST, _PREVIOUS):
+            try:
+                data, state = self._checkpoint(name)
+            except FileNotFoundError:
+                continue
+            except DamagedCheckpointError as error:
+                damaged.append(f"{self.url}/{name} is damaged: {error}")
+                continue
+            if name == _PREVIOUS:
+                lost = damaged[0] if damaged else f"{self.url}/{_LAST} is missing"
+                say(f"{lost}; going on from the checkpoint before it, of step {state['progress']['step']:,}")
+                # Else the next checkpoint would begin by putting the damaged one in the place of the good one.
+                self.files.copy(_PREVIOUS, _LAST)
+            return data if "best" in state else packed({**state, "best": self._older_best(state, say)})
+        if damaged:
+            raise StoreError(
+                "\n".join(damaged) + f"\nthere is no other checkpoint to go on from: remove {self.url}/checkpoints to "
+                "train from the beginning"
+            )
+        return None
+
+    def _checkpoint(self, name: str) -> tuple[bytes, dict[str, Any]]:
+        """A checkpoint as it was written, and what it holds."""
+        data = self.files.read(name)
+        try:
+            return data, unpacked(data)
+        except DamagedCheckpointError:
+            raise
+        except Exception as error:
+            raise DamagedCheckpointError(f"torch cannot read it ({type(error).__name__})") from error
+
+    def _older_best(self, state: Mapping[str, Any], say: Callable[[str], None]) -> Any:
+        """The best weights of a run that an earlier version began; None if there are none, or no more."""
+        step = state["progress"]["best_step"]
+        if step == state["progress"]["step"]:
+            return state["model"]
+        try:
+            _, best = self._checkpoint(_OLDER_BEST)
+            if best["step"] == step:
+                return best["model"]
+            problem = f"of step {best['step']:,}, not of step {step:,}"
+        except FileNotFoundError:
+            problem = "missing"
+        except DamagedCheckpointError as error:
+            problem = f"damaged: {error}"
+        if step:
+            say(f"{self.url}/{_OLDER_BEST} is {problem}; what is best is sought anew from here on")
+        return None
 
 
 def _progress(training: Training, history: History) -> dict[str, Any]:
@@ -162,53 +228,6 @@ def _progress(training: Training, history: History) -> dict[str, Any]:
     }
 
 
-def _packed(state: Mapping[str, Any]) -> bytes:
-    data = io.BytesIO()
-    torch.save(state, data)
-    return data.getvalue()
-
-
-def unpacked(data: bytes) -> dict[str, Any]:
-    """What a checkpoint holds."""
-    state: dict[str, Any] = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
-    return state
-
-
-class TensorBoard:
-    """The same figures for TensorBoard: `tensorboard --logdir RUN/tensorboard`."""
-
-    def __init__(self, output: str, first_step: int) -> None:
-        from tensorboardX import SummaryWriter
-
-        self._files = open_files(output)
-        self._remote = "://" in self._files.url
-        self._temporary = tempfile.TemporaryDirectory() if self._remote else None
-        self._folder = Path(self._temporary.name if self._temporary else f"{self._files.url}/tensorboard")
-        # What a killed run wrote after the checkpoint that this one goes on from is hidden.
-        self._writer = SummaryWriter(str(self._folder), purge_step=first_step + 1)
-        self._written = first_step
-
-    def write(self, history: History, validation: Validation | None) -> None:
-        """Write what is new in the history."""
-        for row in itertools.takewhile(lambda row: row["step"] > self._written, reversed(history.steps)):
-            self._scalars("training", row, int(row["step"]))
-        self._written = int(history.steps[-1]["step"]) if history.steps else self._written
-        if validation:
-            self._scalars("held_out", {**asdict(validation), **validation.terms}, validation.step)
-
-    def _scalars(self, group: str, values: Mapping[str, Any], step: int) -> None:
-        for name, value in values.items():
-            if isinstance(value, float):
-                self._writer.add_scalar(f"{group}/{name}", value, step)
-
-    def flush(self) -> None:
-        """Make it visible."""
-        self._writer.flush()
-        if self._remote:
-            for path in self._folder.iterdir():
-                self._files.write(f"tensorboard/{path.name}", path.read_bytes())
-
-
 def to_csv(rows: Iterable[Mapping[str, Any]]) -> bytes:
     """A table, the terms of a validation as columns of their own."""
     flat = [{**row, **row.get("terms", {})} for row in rows]
@@ -221,8 +240,14 @@ def to_csv(rows: Iterable[Mapping[str, Any]]) -> bytes:
 
 
 def _columns(table: bytes) -> Columns:
-    names, *rows = table.decode().splitlines()
-    return dict(zip(names.split(","), np.loadtxt(rows, delimiter=",", ndmin=2).T, strict=True))
+    """The columns of a table; ValueError if it is none of ours."""
+    names, *rows = table.decode().splitlines() or [""]
+    if not rows:
+        raise ValueError("it has no rows")
+    values = np.loadtxt(rows, delimiter=",", ndmin=2, comments=None)
+    if (np.abs(values[np.isfinite(values)]) > _LARGEST).any():
+        raise ValueError("it has numbers that are none of a training")
+    return dict(zip(names.split(","), values.T, strict=True))
 
 
 def loss_curve(history: History, best: Mapping[str, Any]) -> bytes:

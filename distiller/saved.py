@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any
 
 from corpusgen import embedded
@@ -14,6 +15,7 @@ from corpusgen.errors import ConfigError, StoreError
 from corpusgen.model_files import local_path
 from corpusgen.models import describe_hub_model
 from corpusgen.store.files import Files, open_files
+from distiller.described import ModelConfig, as_mapping, described
 from distiller.model import WordModel
 from distiller.settings import BackboneSettings, TrainSettings
 
@@ -63,15 +65,28 @@ class SavedModel:
         """The two distillers."""
         from safetensors.torch import load
 
-        first, last = self.config["layers"]
-        standardised = last + 1 - first if self.config["training"].get("standardise") else None
         config = self.config
-        model = WordModel(config["dimension"], config["heads"], config["dropout"], standardised=standardised)
+        first, last = config["layers"]
+        standardised = last + 1 - first if config["training"].get("standardise") else None
         try:
-            model.load_state_dict(load(self.weights))
+            weights = load(self.weights)
+            found = weights["meaning.expand.weight"].shape[1]
+            if found != config["dimension"]:  # seen before a model of any size is made
+                raise ValueError(f"it has {found} dimensions, not {config['dimension']}")
+            model = WordModel(found, config["heads"], config["dropout"], standardised=standardised)
+            model.load_state_dict(weights)
         except Exception as error:
             raise StoreError(f"{WEIGHTS} is damaged or not of this {CONFIG}: {error}; fetch the model again") from error
         return model
+
+    def files(self) -> dict[str, bytes]:
+        """The content of each file; the configuration last, since that is what makes it a model."""
+        config = {**self.config, "weights_sha256": sha256(self.weights).hexdigest()}
+        return {
+            WEIGHTS: self.weights,
+            CARD: self.card.encode(),
+            CONFIG: json.dumps(config, indent=1).encode(),
+        }
 
     def backbone_settings(self, place: str | None, dtype: Any, batch_tokens: int | None) -> BackboneSettings:
         """The frozen model and its layers; at `place`, if not where it was in training."""
@@ -105,11 +120,10 @@ class SavedModel:
 
 
 def write_saved(path: str, saved: SavedModel) -> None:
-    """Write a model to a folder or S3; its configuration last, since that is what makes it a model."""
+    """Write a model to a folder or S3."""
     files = open_files(path)
-    files.write(WEIGHTS, saved.weights)
-    files.write(CARD, saved.card.encode())
-    files.write(CONFIG, json.dumps(saved.config, indent=1).encode())
+    for name, content in saved.files().items():
+        files.write(name, content)
 
 
 def load_saved(name: str, revision: str | None = None) -> SavedModel:
@@ -120,20 +134,36 @@ def load_saved(name: str, revision: str | None = None) -> SavedModel:
             raise ConfigError(f"{name}: no such folder; give that of a model or of a run, s3://…, or a hub id")
         path = _downloaded(name, revision)
     root, folder = _model_in(path, name)
-    try:
-        config = json.loads(root.read(folder + CONFIG))
-    except ValueError:
-        raise StoreError(f"{name}: {CONFIG} is damaged; fetch the model again") from None
-    if not isinstance(config, dict) or "backbone" not in config or not isinstance(config.get("format"), int):
-        raise ConfigError(f"{name} holds another kind of model: `distiller train` makes word models")
-    if config["format"] > FORMAT:
-        raise ConfigError(f"{name} was saved by a newer version of wicdistil: update it to load this model")
+    config = _config(root.read(folder + CONFIG), name)
     try:
         weights = root.read(folder + WEIGHTS)
     except FileNotFoundError:
         raise StoreError(f"{name}: {WEIGHTS} is missing; fetch the model again") from None
-    card = root.read(folder + CARD).decode() if root.exists(folder + CARD) else _card(config)
+    expected = config.get("weights_sha256")
+    if expected and sha256(weights).hexdigest() != expected:
+        raise StoreError(
+            f"{name}: {WEIGHTS} is damaged: it has another hash than {CONFIG} says; fetch the model again, or in the "
+            f"folder of its run remove {IN_A_RUN} and run the command of its training again"
+        )
+    card = root.read(folder + CARD).decode(errors="replace") if root.exists(folder + CARD) else _card(config)
     return SavedModel(config, weights, card)
+
+
+def _config(data: bytes, name: str) -> dict[str, Any]:
+    """What a model says of itself; an error unless it is one of ours, whole, and of a version that is known here."""
+    try:
+        config = as_mapping(data)
+    except ValueError:
+        raise StoreError(f"{name}: {CONFIG} is damaged; fetch the model again") from None
+    if "backbone" not in config or not isinstance(config.get("format"), int):
+        raise ConfigError(f"{name} holds another kind of model: `distiller train` makes word models")
+    if config["format"] > FORMAT:
+        raise ConfigError(f"{name} was saved by a newer version of wicdistil: update it to load this model")
+    try:
+        described(data, ModelConfig)
+    except ValueError as error:
+        raise StoreError(f"{name}: {CONFIG} is damaged: {error}; fetch the model again") from None
+    return config
 
 
 def put_in_card(name: str, evaluation: str) -> None:
@@ -181,8 +211,7 @@ def push_saved(repository: str, saved: SavedModel, private: bool, token: str | N
 
     api = HfApi(token=token)
     address = api.create_repo(repository, private=private, exist_ok=True)
-    contents = {WEIGHTS: saved.weights, CARD: saved.card.encode(), CONFIG: json.dumps(saved.config, indent=1).encode()}
-    operations = [CommitOperationAdd(name, data) for name, data in contents.items()]
+    operations = [CommitOperationAdd(name, data) for name, data in saved.files().items()]
     api.create_commit(repository, operations, commit_message="Word model")
     return str(address)
 

@@ -19,11 +19,13 @@ from corpusgen.engine.ray_executor import RayExecutor
 from corpusgen.engine.settings import RunSettings, WorkerSettings
 from corpusgen.errors import ConfigError, CorpusgenError, StoreError
 from corpusgen.store import Store, TripleStore
+from corpusgen.store.lock import LockLostError, held
+from distiller.checkpoints import unpacked
 from distiller.features import features_content, features_identity, make_features
 from distiller.interrupt import ended_by_ctrl_c
 from distiller.model import WordModel, check_heads
 from distiller.report import write_report
-from distiller.runs import History, RunFolder, loss_curve, png, to_csv, unpacked
+from distiller.runs import History, RunFolder, loss_curve, png, to_csv
 from distiller.saved import IN_A_RUN, SavedModel, write_saved
 from distiller.settings import FeatureSettings, TrainSettings
 from distiller.training import training_split
@@ -39,23 +41,37 @@ def train(settings: TrainSettings, address: str | None = None, say: Say = print)
     """Train, or go on with it, and return the folder of the model."""
     content = _checked(settings)
     run = RunFolder(settings.output)
-    run.ensure_same(settings, {"made of": {name: content[name] for name in ("backbone", "layers", "triples")}})
-    folder = f"{run.url}/{IN_A_RUN}"
-    if run.trained:
-        say(f"{folder}: trained already; remove it to train again")
+    with held(run.files, "training", "a training", say) as lock:
+        run.ensure_same(settings, {"made of": {name: content[name] for name in ("backbone", "layers", "triples")}})
+        folder = f"{run.url}/{IN_A_RUN}"
+        if run.trained:
+            say(f"{folder}: trained already; remove it to train again")
+            return folder
+        run.last(say)  # what cannot be gone on from is said now, rather than by a worker
+        with ray_cluster(address):
+            _check_room(settings, address, say)
+            job = replace(_job(settings, content, say), lock=lock)
+            with board() as shown:
+                problem = _fit(train_part, settings, {"job": replace(job, board=shown)})
+        if problem:
+            raise _explained(problem)
+        lock.check()
+        _write_model(run, settings, content, say)
         return folder
-    with ray_cluster(address):
-        _check_room(settings, address, say)
-        job = _job(settings, content, say)
-        with board() as shown:
-            problem = _fit(train_part, settings, {"job": replace(job, board=shown)})
-    if problem:
-        raise ConfigError(problem)
-    last = run.last()
+
+
+def _write_model(run: RunFolder, settings: TrainSettings, content: dict[str, Any], say: Say) -> None:
+    """The best weights as users load them, and what there is to see of the training."""
+    last = run.last(say)
     assert last is not None
-    history = History(**unpacked(last)["history"])
-    step, weights = run.best()
-    best = history.validation_of(step)
+    state = unpacked(last)
+    if state["best"] is None:
+        raise StoreError(
+            f"{run.url}: the best weights are lost, and the training is over; remove {run.url}/checkpoints to train "
+            "from the beginning"
+        )
+    history = History(**state["history"])
+    best = history.validation_of(state["progress"]["best_step"])
     run.files.write("loss.png", loss_curve(history, best))
     say(
         f"best of {len(history.validations)} validations, after step {best['step']:,}: loss {best['loss']:.4f}, "
@@ -63,29 +79,30 @@ def train(settings: TrainSettings, address: str | None = None, say: Say = print)
     )
     standardised = len(content["layers"]) if settings.standardise else None
     model = WordModel(content["dimension"], settings.heads, settings.dropout, standardised=standardised)
-    model.load_state_dict(weights)
+    model.load_state_dict(state["best"])
+    folder = f"{run.url}/{IN_A_RUN}"
     write_saved(folder, SavedModel.of(model, settings, content["layers"], content["backbone"], best))
     say(f"model: {folder}")
     say(f"report: {write_report(settings.output)}")
-    return folder
 
 
 def find_learning_rate(settings: TrainSettings, address: str | None = None, say: Say = print) -> float:
     """Raise the learning rate step by step until the loss soars; a tenth of where it was lowest is a good one."""
     content = _checked(settings)
-    with ray_cluster(address):
-        _check_room(settings, address, say)
-        found = _fit(find_rate_part, settings, {"job": _job(settings, content, say), **_RATES})
-    rates: list[float] = [rate for rate, _ in found]
-    losses = smoothed([loss for _, loss in found])
-    lowest = rates[losses.index(min(losses))]
     files = RunFolder(settings.output).files
-    rows = [
-        {"learning_rate": rate, "loss": loss, "smoothed": smooth}
-        for (rate, loss), smooth in zip(found, losses, strict=True)
-    ]
-    files.write("find_lr.csv", to_csv(rows))
-    files.write("find_lr.png", _rate_curve(rates, losses, lowest / 10))
+    with held(files, "training", "a search for a learning rate", say):
+        with ray_cluster(address):
+            _check_room(settings, address, say)
+            found = _fit(find_rate_part, settings, {"job": _job(settings, content, say), **_RATES})
+        rates: list[float] = [rate for rate, _ in found]
+        losses = smoothed([loss for _, loss in found])
+        lowest = rates[losses.index(min(losses))]
+        rows = [
+            {"learning_rate": rate, "loss": loss, "smoothed": smooth}
+            for (rate, loss), smooth in zip(found, losses, strict=True)
+        ]
+        files.write("find_lr.csv", to_csv(rows))
+        files.write("find_lr.png", _rate_curve(rates, losses, lowest / 10))
     for index in range(0, len(rates), 10):
         say(f"{rates[index]:9.1e}  {losses[index]:.4f}")
     say(f"lowest at {lowest:.1e}; suggested: learning_rate: {lowest / 10:.1e} ({files.url}/find_lr.png)")
@@ -200,9 +217,16 @@ def _fit(part: Callable[[dict[str, Any]], Any], settings: TrainSettings, config:
             try:
                 return trainer.fit().return_value
             except Exception as error:
-                raise CorpusgenError(
-                    f"training failed: {error}\nthe same command goes on from the last checkpoint"
-                ) from error
+                failures = getattr(error, "worker_failures", {}).values()
+                known = next((failure for failure in failures if isinstance(failure, CorpusgenError)), None)
+                raise _explained(known or CorpusgenError(f"training failed: {error}")) from error
+
+
+def _explained(problem: CorpusgenError) -> CorpusgenError:
+    """What ended the workers, with what to do next, where that is to run the command again."""
+    if isinstance(problem, ConfigError | LockLostError):
+        return problem
+    return CorpusgenError(f"{problem}\nthe same command goes on from the last checkpoint")
 
 
 def _leave_out_the_cleaner(trainer: Any) -> None:

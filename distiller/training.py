@@ -94,6 +94,8 @@ class Training:
             self.model.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay, fused=True
         )
         self.progress = Progress()
+        self._best: dict[str, torch.Tensor] | None = None
+        """The weights after the best step."""
 
     def _new_model(self) -> WordModel:
         shape = self._features.dimension, self.settings.heads, self.settings.dropout, self.settings.seed
@@ -188,6 +190,7 @@ class Training:
                 self.progress.step,
                 0,
             )
+            self._best = {name: value.to("cpu", copy=True) for name, value in self.model.state_dict().items()}
         else:
             self.progress.waited += 1
             self.progress.finished = self.progress.waited >= self.settings.patience
@@ -244,9 +247,12 @@ class Training:
     # --------------------------------------------------------------- restart
 
     def state(self) -> dict[str, Any]:
-        """Everything to go on from. Order of data and dropout follow from the step alone."""
+        """Everything to go on from, and the best weights. Order of data and dropout follow from the step alone."""
+        weights = self.model.state_dict()
+        is_best = self.progress.step == self.progress.best_step
         return {
-            "model": self.model.state_dict(),
+            "model": weights,
+            "best": weights if is_best else self._best,  # the same tensors are saved once
             "optimizer": self._optimizer.state_dict(),
             "progress": asdict(self.progress),
         }
@@ -256,6 +262,9 @@ class Training:
         self.model.load_state_dict(state["model"])
         self._optimizer.load_state_dict(state["optimizer"])
         self.progress = Progress(**state["progress"])
+        self._best = state["best"]
+        if self._best is None:
+            self.progress.best_loss = math.inf
 
 
 def _sent_as(kept: torch.dtype, device: torch.device) -> torch.dtype:

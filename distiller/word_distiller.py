@@ -459,7 +459,8 @@ class WordDistiller:
         return ("meaning", "context") if output == "both" else (output,)
 
     def _collected(self, parts: Iterable[tuple[Vectors, ...]], kinds: Sequence[str]) -> list[Vectors]:
-        collected = list(zip(*parts, strict=True))
+        made = list(parts)  # not within the call below: CPython 3.11 leaks memory if what is unpacked there raises
+        collected = list(zip(*made, strict=True))
         nothing = np.zeros((0, self.dimension), np.float32)
         return [np.concatenate(part) for part in collected] or [nothing] * len(kinds)
 

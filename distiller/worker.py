@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch.distributed as dist
 
-from corpusgen.errors import ConfigError
+from corpusgen.errors import ConfigError, CorpusgenError, StoreError, StoreUnavailableError
 from corpusgen.local_copy import cache_folder
 from corpusgen.store import Store, TripleStore
+from corpusgen.store.lock import Lock
 from distiller.backbone import Backbone, confirmed_backbone
+from distiller.checkpoints import unpacked
 from distiller.data import FeatureChunk, MappedFeatures, Source
 from distiller.features import Features, open_features
 from distiller.online import OnlineFeatures
 from distiller.report import refresh_report
-from distiller.runs import History, RunFolder, TensorBoard, unpacked
+from distiller.runs import History, RunFolder
 from distiller.settings import TrainSettings
+from distiller.tensorboard import TensorBoard
 from distiller.training import Training, Validation
 
 _SHOW_SECONDS = 0.5
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -38,37 +43,48 @@ class Job:
     """The frozen model as the driver found it: a worker that has another one refuses."""
     board: Any = None
     """An actor that shows how it goes."""
+    lock: Lock | None = None
+    """Of the run; held by the driver."""
 
 
-def train_part(config: dict[str, Any]) -> str | None:
-    """Train in step with the others, from the last checkpoint on; what went wrong, if the user can put it right."""
-    job: Job = config["job"]
+def train_part(config: dict[str, Any]) -> CorpusgenError | None:
+    """Train in step with the others, from the last checkpoint on; what went wrong, if trying again would not help."""
+    try:
+        _train(config["job"])
+    except _EndedTogetherError as end:
+        return end.problem
+    except ConfigError as error:  # the same in all workers
+        return error
+    return None
+
+
+def _train(job: Job) -> None:
     settings = job.settings
     training = _training(job)
     run = RunFolder(settings.output)
     history = History()
-    checkpoint = _from_first(run.last() if training.rank == 0 else None, training.workers)
-    if checkpoint:
+    if checkpoint := _by_first(training, run.last):
         state = unpacked(checkpoint)
         history = History(**state.pop("history"))
         training.load_state(state)
     history.begin(training.progress.step)
-    tensorboard = TensorBoard(settings.output, training.progress.step) if training.rank == 0 else None
+    tensorboard = TensorBoard(settings.output, training.progress.step)
     reporter = _Reporter(job.board, training)
-    try:
-        for step, terms, validation in training.run():
-            is_best = validation is not None and training.progress.best_step == step
-            if tensorboard:
-                history.add(step, terms, validation, settings.log_steps)
-                tensorboard.write(history, validation)
-                reporter.show(terms, validation)
-                if validation or training.progress.finished or step % settings.checkpoint_steps == 0:
-                    run.save(training, history, is_best)
-                    tensorboard.flush()
-                    refresh_report(run)
-    except ConfigError as error:  # the same in all workers, and trying again would not help
-        return str(error)
-    return None
+
+    def save() -> None:
+        if job.lock:
+            job.lock.check()
+        run.save(training, history)
+        tensorboard.flush()
+        refresh_report(run)
+
+    for step, terms, validation in training.run():
+        if training.rank == 0:
+            history.add(step, terms, validation, settings.log_steps)
+            tensorboard.write(history, validation)
+            reporter.show(terms, validation)
+        if validation or training.progress.finished or step % settings.checkpoint_steps == 0:
+            _by_first(training, save)
 
 
 def find_rate_part(config: dict[str, Any]) -> list[tuple[float, float]]:
@@ -109,13 +125,35 @@ def _chunks(features: Features) -> Iterator[FeatureChunk]:
         yield FeatureChunk(batch.ids.to_pylist(), np.stack(batch[1:], axis=1))
 
 
-def _from_first(data: bytes | None, workers: int) -> bytes | None:
-    """What the first worker has read, for all: a checkpoint must not change between one's look and another's."""
-    if workers == 1:
-        return data
-    box = [data]
-    dist.broadcast_object_list(box, src=0)
-    return box[0]
+class _EndedTogetherError(Exception):
+    """What all workers end with, since the first one cannot go on."""
+
+    def __init__(self, problem: CorpusgenError) -> None:
+        super().__init__(str(problem))
+        self.problem = problem
+
+
+def _by_first(training: Training, act: Callable[[], T]) -> T | None:
+    """What the first worker gets, for all: a checkpoint must not change between one's look and another's.
+
+    A problem of the first is one of all. If it kept it to itself, the others would wait for it in the next step.
+    """
+    box: list[Any] = [None]
+    if training.rank == 0:
+        try:
+            box = [act()]
+        except StoreUnavailableError:
+            raise  # Ray starts the workers again: it may have come back
+        except CorpusgenError as error:
+            box = [error]
+        except OSError as error:
+            box = [StoreError(f"{training.settings.output}: {error.strerror or error}")]
+    if training.workers > 1:
+        dist.broadcast_object_list(box, src=0)
+    if isinstance(box[0], CorpusgenError):
+        raise _EndedTogetherError(box[0])
+    found: T | None = box[0]
+    return found
 
 
 class _Reporter:

@@ -180,12 +180,18 @@ class S3Server:
 
 
 class CountingProxy:
-    """Stands between clients and a server, and notes what is asked for: `requests` are pairs of method and path."""
+    """Stands between clients and a server, and notes what is asked for: `requests` are pairs of method and path.
+
+    After so many requests as `expires_after` says, it answers as a server does whose session token has expired.
+    """
 
     _REQUEST = re.compile(rb"^(GET|HEAD|PUT|POST|DELETE) (/\S*) HTTP/1\.1\r\n", re.M)
 
-    def __init__(self, endpoint: str) -> None:
+    _EXPIRED = b"<Error><Code>ExpiredToken</Code><Message>The provided token has expired.</Message></Error>"
+
+    def __init__(self, endpoint: str, expires_after: int | None = None) -> None:
         self._behind = (HOST, int(endpoint.rpartition(":")[2]))
+        self._expires_after = expires_after
         self._listener = socket.create_server((HOST, 0))
         self.endpoint = f"http://{HOST}:{self._listener.getsockname()[1]}"
         self.requests: list[tuple[str, str]] = []
@@ -211,7 +217,14 @@ class CountingProxy:
                 if count:
                     found = [(method.decode(), path.decode()) for method, path in self._REQUEST.findall(data)]
                     self.requests += found
+                    if self._expires_after is not None and len(self.requests) > self._expires_after:
+                        self._refuse(source, is_head=bool(found) and found[-1][0] == "HEAD")
+                        return
                 sink.sendall(data)
+
+    def _refuse(self, client: socket.socket, is_head: bool) -> None:
+        head = f"HTTP/1.1 400 Bad Request\r\nContent-Length: {len(self._EXPIRED)}\r\nConnection: close\r\n\r\n"
+        client.sendall(head.encode() + (b"" if is_head else self._EXPIRED))
 
 
 def free_ports(count: int) -> list[int]:

@@ -82,9 +82,9 @@ def test_a_damaged_store_is_found_named_and_repaired(config, tmp_path):
     part.write_bytes(data)
     verified = corpusgen("verify", tmp_path / "store")
     assert verified.returncode == 1
-    assert f"{part.name} is corrupt" in verified.stdout
+    assert f"{part.name} is damaged" in verified.stdout
     repaired = corpusgen("verify", tmp_path / "store", "--repair")
-    assert "removed the commits of 1 damaged units" in repaired.stdout
+    assert "removed 1 commits and plans; build again" in repaired.stdout
     assert corpusgen("build", config, "--executor", "local").returncode == 0
     assert corpusgen("verify", tmp_path / "store").returncode == 0
 

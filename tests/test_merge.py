@@ -170,7 +170,7 @@ def test_a_damaged_part_is_not_copied(tmp_path):
     part = CommittedTable(one, "generate", "rejects").parts[0]
     path = tmp_path / "one" / part.path
     path.write_bytes(path.read_bytes() + b"x")
-    with pytest.raises(StoreError, match="is not what was committed"):
+    with pytest.raises(StoreError, match="is damaged: its bytes do not have the committed sha256"):
         merge(str(tmp_path / "new"), [one])
 
 

@@ -23,6 +23,7 @@ from corpusgen.errors import CorpusgenError, StoreError
 from corpusgen.merge import merge
 from corpusgen.store import CommittedTable, Plan, Store
 from corpusgen.store.check import verify
+from corpusgen.store.parts import read_part
 from corpusgen.translate.remembered import OldTranslations, Remembered
 from corpusgen.translate.stage import RoundTrip
 from tests.generate import support
@@ -100,7 +101,7 @@ def make(folder, root, reuse=None, executor=None, until=None, **others):
 def committed(store):
     """Every file that a commit makes real, with its bytes."""
     commits = (commit for pass_store in store.passes() for commit in pass_store.commits())
-    return {part.path: store.read_part(part) for commit in commits for part in commit.files()}
+    return {part.path: read_part(store.files, part) for commit in commits for part in commit.files()}
 
 
 def other_model(folder):
@@ -334,7 +335,7 @@ def test_a_damaged_part_is_not_taken_over(folder, old, tmp_path):
     damaged = copy(old, tmp_path / "damaged")
     part = CommittedTable(damaged, "harvest", "sentences").parts[0]
     damaged.files.write(part.path, b"not what it was")
-    with pytest.raises(StoreError, match="is not what was committed; `corpusgen verify"):
+    with pytest.raises(StoreError, match="is damaged: its bytes do not have the committed sha256; `corpusgen verify"):
         make(folder, tmp_path / "new", damaged.url)
 
 

@@ -76,7 +76,7 @@ def _process(stage: Stage, rows: pa.Table) -> Result:
     except Exception as error:
         if _not_the_rows_fault(error):
             raise
-        if stage.whole:
+        if stage.whole or not stage.rows_may_fail:
             raise StageError(f"stage {stage.name!r} failed: {type(error).__name__}: {error}") from error
         if rows.num_rows == 1:
             return Result(_NO_ROWS, None, [_failure(rows.to_pylist()[0], error)])

@@ -5,7 +5,6 @@ The records of such a unit name parts by path and hash, so that a unit's id foll
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -14,15 +13,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from corpusgen.engine.stage import Resources, Stage
-from corpusgen.errors import StoreError
-from corpusgen.store import CommittedTable, Store
+from corpusgen.store import CommittedTable, Part, Store
+from corpusgen.store.parts import read_parts
 
 PartRecord = dict[str, Any]
 
 
 def part_records(table: CommittedTable) -> list[PartRecord]:
     """The parts of a table, in reading order."""
-    return [{"part": part.path, "sha256": part.sha256, "rows": part.rows} for part in table.parts]
+    return [
+        {"part": part.path, "sha256": part.sha256, "rows": part.rows} | ({"crc32": part.crc32} if part.crc32 else {})
+        for part in table.parts
+    ]
 
 
 def grouped(records: Sequence[PartRecord], rows: int) -> list[list[PartRecord]]:
@@ -58,23 +60,23 @@ def row_slices(parts: Sequence[PartRecord], rows: int) -> list[list[PartRecord]]
 class OverParts(Stage):
     """A stage that reads parts of a store."""
 
-    needs: ClassVar[tuple[str, ...]] = ("part",)
+    needs: ClassVar[tuple[str, ...]] = ("part", "sha256", "rows")
     expands: ClassVar[bool] = True
+    rows_may_fail: ClassVar[bool] = False
 
     store: Store = field(kw_only=True, metadata={"content": False})
 
     def _tables(self, rows: pa.Table) -> Iterator[pa.Table]:
-        for path in rows["part"].to_pylist():
-            try:
-                yield pq.read_table(io.BytesIO(self.store.files.read(path)))
-            except (OSError, pa.ArrowInvalid) as error:
-                raise StoreError(
-                    f"{self.store.url}/{path} was committed but cannot be read ({error}); "
-                    f"`corpusgen verify --repair {self.store.url}`, then build again"
-                ) from error
+        """The parts that the records name; DamagedPartError if one is not what the plan was made from."""
+        parts = [
+            Part(record["part"], record["sha256"], record["rows"], 0, record.get("crc32"))
+            for record in rows.to_pylist()
+        ]
+        for data in read_parts(self.store.files, parts):
+            yield pq.read_table(pa.BufferReader(data))
 
     def _committed(self, pass_name: str, table: str) -> pa.Table:
-        return CommittedTable(self.store, pass_name, table).to_table()
+        return CommittedTable(self.store, pass_name, table, finished=True).to_table()
 
 
 @dataclass
@@ -82,7 +84,7 @@ class ReadRows(OverParts):
     """The rows of a unit of `row_slices`; subclasses say which columns, as `adds`."""
 
     name: ClassVar[str] = "read"
-    needs: ClassVar[tuple[str, ...]] = ("part", "first", "rows")
+    needs: ClassVar[tuple[str, ...]] = ("part", "sha256", "first", "rows")
     resources: Resources = field(default=Resources(cpus=0.05), kw_only=True, metadata={"content": False})
 
     def process(self, rows: pa.Table) -> pa.Table:

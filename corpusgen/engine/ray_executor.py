@@ -397,7 +397,7 @@ class PassRun:
         if job.kills[job.stage] < _KILLS_BEFORE_SPLIT or (one_row and task.kills < _KILLS_OF_ONE_ROW):
             self._retry(pool, task)
             return
-        if not task.process or pool.stage.whole:
+        if not task.process or pool.stage.whole or (one_row and not pool.stage.rows_may_fail):
             raise StageError(f"{job.name} kills the workers of stage {pool.stage.name!r}; give it more memory")
         self.events.add("split", unit=job.units[0].id, stage=pool.stage.name, rows=[start, stop])
         if one_row:

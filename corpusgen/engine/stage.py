@@ -62,6 +62,9 @@ class Stage:
     whole: ClassVar[bool] = False
     """Whether the result depends on all rows of a unit together, as a merge does: then they are never taken apart."""
 
+    rows_may_fail: ClassVar[bool] = True
+    """Whether a row that cannot be processed is quarantined. Where one stands for thousands, the run stops instead."""
+
     resources: Resources = field(default_factory=Resources, kw_only=True, metadata={"content": False})
     models: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, kw_only=True, metadata={"content": False})
     """The models of the corpus as the driver recorded them. A worker that finds another one must refuse in `setup`."""

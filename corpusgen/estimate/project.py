@@ -21,7 +21,7 @@ from corpusgen.estimate.extrapolate import WholeSource, distinct_words, most_can
 from corpusgen.estimate.measure import Measured, MeasuredPass
 from corpusgen.estimate.uncertain import DRAWS, Uncertain
 from corpusgen.passes import GROUP_ROWS
-from corpusgen.store.store import encoded
+from corpusgen.store.parts import encoded
 from corpusgen.triples import PARAPHRASES_TABLE
 
 SPEED = 1.5

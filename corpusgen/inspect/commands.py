@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import json
-import sys
 from typing import Annotated, Literal
 
 import typer
 
-from corpusgen.commands import AsJson, Root
+from corpusgen.commands import AsJson, Root, say
 from corpusgen.commands import as_json as to_json
 
 Id = Annotated[str | None, typer.Argument(help="Id of the sentence of a triple or reject.", metavar="ID")]
@@ -21,10 +19,6 @@ def add_to(app: typer.Typer) -> None:
     """Let a command line have these commands too."""
     for command in (sample, stats, explain, replay, export, merge):
         app.command()(command)
-
-
-def _print(line: str = "") -> None:
-    sys.stdout.write(line + "\n")
 
 
 def sample(
@@ -41,7 +35,7 @@ def sample(
     from corpusgen.inspect.sample import sample_triples, triple_lines
 
     for row in sample_triples(root, number, seed, word):
-        _print(to_json(row) if as_json else "\n".join(triple_lines(row)) + "\n")
+        say(to_json(row) if as_json else "\n".join(triple_lines(row)) + "\n")
 
 
 def stats(root: Root, as_json: AsJson = False) -> None:
@@ -53,7 +47,7 @@ def stats(root: Root, as_json: AsJson = False) -> None:
     from corpusgen.inspect.stats import stats as figures_of
 
     found = figures_of(root)
-    _print(json.dumps(dataclasses.asdict(found)) if as_json else "\n".join(lines(found)))
+    say(to_json(dataclasses.asdict(found)) if as_json else "\n".join(lines(found)))
 
 
 def explain(
@@ -70,8 +64,8 @@ def explain(
     """
     if (id_ is None) == (word is None):
         raise typer.BadParameter("give either ID or --word")
-    from corpusgen.inspect.rows import open_store
     from corpusgen.inspect.stored import Origins, find_stored, stored_of_word
+    from corpusgen.stored_settings import open_store
 
     store = open_store(root)
     stored = Origins().of(stored_of_word(store, word) if word is not None else find_stored(store, str(id_), target))
@@ -81,7 +75,7 @@ def explain(
     from corpusgen.inspect.render import lines
 
     found = explain_stored(stored, Workshop(stored.store))
-    _print(to_json(dataclasses.asdict(found)) if as_json else "\n".join(lines(found)))
+    say(to_json(dataclasses.asdict(found)) if as_json else "\n".join(lines(found)))
 
 
 def replay(
@@ -100,8 +94,8 @@ def replay(
     """
     if (id_ is None) == (number is None):
         raise typer.BadParameter("give either ID or --sample")
-    from corpusgen.inspect.rows import open_store
     from corpusgen.inspect.stored import find_stored, random_triples
+    from corpusgen.stored_settings import open_store
 
     store = open_store(root)
     chosen = random_triples(store, number, seed) if number is not None else [find_stored(store, str(id_), target)]
@@ -113,9 +107,9 @@ def replay(
     if as_json:
         rows = [{**vars(one), "differences": [d._asdict() for d in one.differences]} for one in found]
         same_code = all(one.same_code for one in found)
-        _print(to_json({"replayed": len(found), "same": same, "same_code": same_code, "rows": rows}))
+        say(to_json({"replayed": len(found), "same": same, "same_code": same_code, "rows": rows}))
     else:
-        _print("\n".join(replay_lines(found)))
+        say("\n".join(replay_lines(found)))
     if same < len(found):
         raise typer.Exit(1)
 
@@ -140,7 +134,7 @@ def export(
 
     rows = write(root, output, kind, overwrite)
     if output != STANDARD_OUTPUT:
-        _print(f"{output}: {rows:,} triples")
+        say(f"{output}: {rows:,} triples")
 
 
 def merge(
@@ -155,10 +149,10 @@ def merge(
     from corpusgen.merge import DUPLICATE
     from corpusgen.merge import merge as merge_stores
 
-    totals = merge_stores(output, roots, lambda line: typer.echo(line, err=True))
+    totals = merge_stores(output, roots, lambda line: say(line, err=True))
     twice = sum(stage.rejected.get(DUPLICATE, 0) for stage in totals.stages.values())
     if as_json:
-        _print(json.dumps({"units": totals.units, "rows": totals.rows, "duplicates": twice}))
+        say(to_json({"units": totals.units, "rows": totals.rows, "duplicates": twice}))
     else:
         rows = ", ".join(f"{count:,} {table}" for table, count in totals.rows.items())
-        _print(f"{output}: {totals.committed:,} units, {rows}; {twice:,} triples were there twice")
+        say(f"{output}: {totals.committed:,} units, {rows}; {twice:,} triples were there twice")

@@ -11,6 +11,7 @@ from corpusgen.inspect.judgements import CHOSEN, AlignedWord, Candidate, Choice
 from corpusgen.inspect.matrix import Matrix
 from corpusgen.inspect.replay import Difference, Replayed
 from corpusgen.inspect.rows import marked
+from corpusgen.terminal import visible
 
 _LETTERS_OF_A_HASH = 12
 
@@ -20,11 +21,11 @@ def lines(found: Explanation) -> Iterator[str]:
     row = found.stored
     yield f"{row['target']} · {found.outcome} · {row['id']}"
     yield f"  from      {_place(found.place)}"
-    yield f"  S         {marked(row['text'], row['target_start'], row['target_end'])}"
+    yield f"  S         {visible(marked(row['text'], row['target_start'], row['target_end']))}"
     if found.pivot is not None:
-        yield f"  pivot     {found.pivot}"
+        yield f"  pivot     {visible(found.pivot)}"
     if found.paraphrase is not None:
-        yield f"  and back  {found.paraphrase}"
+        yield f"  and back  {visible(found.paraphrase)}"
     if found.alignment is not None and found.matrix is not None:
         yield from ("", "alignment: words of the paraphrase, by their cosine to the target")
         yield from _alignment(found.alignment, found.matrix)
@@ -68,8 +69,8 @@ def _outcome(found: Explanation) -> Iterator[str]:
         yield f"rejected: {row['reason']}"
         return
     yield f"positive word by rule: {row['positive_rule']}, edit distance {row['edit_distance']}"
-    yield f"  Sp        {marked(row['positive'], row['positive_start'], row['positive_end'])}"
-    yield f"  Sn        {marked(row['negative'], row['negative_start'], row['negative_end'])}"
+    yield f"  Sp        {visible(marked(row['positive'], row['positive_start'], row['positive_end']))}"
+    yield f"  Sn        {visible(marked(row['negative'], row['negative_start'], row['negative_end']))}"
 
 
 def _place(place: Mapping[str, Any]) -> str:
@@ -77,7 +78,7 @@ def _place(place: Mapping[str, Any]) -> str:
     named += [
         f"{name} {place[name]}" for name in ("article", "revision", "paragraph", "sentence") if place[name] is not None
     ]
-    return ", ".join([*named, str(place["source"])])
+    return visible(", ".join([*named, str(place["source"])]))
 
 
 def _alignment(words: Sequence[AlignedWord], matrix: Matrix) -> Iterator[str]:
@@ -96,7 +97,7 @@ def _alignment(words: Sequence[AlignedWord], matrix: Matrix) -> Iterator[str]:
 
 def _choice(kind: str, choice: Choice) -> Iterator[str]:
     yield ""
-    yield f"{kind}: {choice.place}"
+    yield f"{kind}: {visible(choice.place)}"
     if choice.note:
         yield f"    {choice.note}"
     if choice.candidates:

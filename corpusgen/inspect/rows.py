@@ -11,16 +11,9 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from corpusgen.store import CommittedTable, Part, Store
+from corpusgen.store import CommittedTable, Part
 
 Row = dict[str, Any]
-
-
-def open_store(root: str) -> Store:
-    """The store there; StoreError if there is no corpus."""
-    store = Store.at(root)
-    store.corpus()
-    return store
 
 
 def marked(text: str, start: int, end: int) -> str:

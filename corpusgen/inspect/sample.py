@@ -6,8 +6,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from corpusgen.errors import CorpusgenError
-from corpusgen.inspect.rows import Row, marked, open_store, random_rows
+from corpusgen.inspect.rows import Row, marked, random_rows
 from corpusgen.store import TripleStore
+from corpusgen.stored_settings import open_store
+from corpusgen.terminal import visible
 
 
 def sample_triples(root: str, number: int, seed: int = 0, word: str | None = None) -> list[Row]:
@@ -24,9 +26,10 @@ def sample_triples(root: str, number: int, seed: int = 0, word: str | None = Non
 def triple_lines(row: Mapping[str, Any]) -> Iterator[str]:
     """A triple with its words in brackets."""
     yield f"{row['target']} · {row['positive_rule']} · {row['id']}"
-    yield f"  S  {marked(row['text'], row['target_start'], row['target_end'])}"
-    yield f"  Sp {marked(row['positive'], row['positive_start'], row['positive_end'])}{_scores(row, 'positive')}"
-    yield f"  Sn {marked(row['negative'], row['negative_start'], row['negative_end'])}{_scores(row, 'negative')}"
+    yield f"  S  {visible(marked(row['text'], row['target_start'], row['target_end']))}"
+    for label, kind in (("Sp", "positive"), ("Sn", "negative")):
+        text = marked(row[kind], row[f"{kind}_start"], row[f"{kind}_end"])
+        yield f"  {label} {visible(text)}{_scores(row, kind)}"
 
 
 def _scores(row: Mapping[str, Any], kind: str) -> str:

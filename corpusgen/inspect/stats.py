@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 
 from corpusgen import funnel as funnels
 from corpusgen.funnel import Funnel, FunnelCount
-from corpusgen.inspect.rows import open_store
 from corpusgen.store import Commit, CommittedTable, Store, Totals
+from corpusgen.stored_settings import open_store
 
 PERCENTILES = (5, 25, 50, 75, 95)
 _DECIMALS = 5  # of all cosines and probabilities that are stored

@@ -15,6 +15,7 @@ from corpusgen.report.samples import Reject, RejectSample, Triple, TripleSample,
 from corpusgen.report.throughput import Finished, Stretch, throughput
 from corpusgen.store import Commit, CommittedTable, Store, Totals
 from corpusgen.store.status import PassStatus, StoreStatus
+from corpusgen.stored_settings import open_store
 
 _GENERATE = "generate"
 
@@ -76,7 +77,7 @@ class Collector:
     """
 
     def __init__(self, root: str) -> None:
-        self._store = Store.at(root)
+        self._store = open_store(root)
         self._corpus = self._store.corpus()
         written = (info.modified for info in self._store.files.list("") if info.path == "corpus.json")
         self._begun: float | None = next(written, None)

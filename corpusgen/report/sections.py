@@ -167,12 +167,12 @@ def _bounds(settings: Mapping[str, Any]) -> dict[str, tuple[str, float]]:
     """The thresholds that the rules set for what the histograms show."""
     rules = settings.get("rules") or {}
     found: dict[str, tuple[str, float]] = {}
-    if rules.get("aligner") == "cosine":
-        found["alignment"] = f"λ ≥ {rules['align_min_cosine']:g}", rules["align_min_cosine"]
+    if rules.get("aligner") == "cosine" and (least := rules.get("align_min_cosine")) is not None:
+        found["alignment"] = f"λ ≥ {least:g}", least
     if rules.get("negatives") == "threshold":
-        found["negative_cosine"] = f"< {rules['negative_max_cosine']:g}", rules["negative_max_cosine"]
-        least = rules["negative_min_probability"]
-        if least > 0:
+        if (most := rules.get("negative_max_cosine")) is not None:
+            found["negative_cosine"] = f"< {most:g}", most
+        if least := rules.get("negative_min_probability"):
             found["negative_probability"] = f"δ ≥ {least:g}", least
     return found
 

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import errno
 import fnmatch
+import functools
 import glob
 import hashlib
 import io
 import os
-from collections.abc import Sequence
+import socket
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from corpusgen.errors import ConfigError, StoreUnavailableError
+from corpusgen.errors import ConfigError, CorpusgenError, SourceChangedError, StoreUnavailableError
 from corpusgen.store.files import open_files
 
 _RAYS_COPIES = "/runtime_resources/working_dir_files/"
+_REFUSED = (errno.EACCES, errno.EPERM, errno.EISDIR, errno.ELOOP)
+_SECOND = 1_000_000_000
+_HEAD_PRECISION = _SECOND  # a listing may tell more of a time than the answer to HEAD
+_LOCAL_BUFFER = 1 << 16
+_REMOTE_BUFFER = 1 << 20  # each is a request
 
 
 @dataclass(frozen=True)
@@ -29,6 +38,11 @@ class SourceFile:
         """The record of a unit that reads some of this file."""
         return {"path": self.path, "size": self.size, "modified": self.modified, **what}
 
+    @classmethod
+    def of(cls, record: Mapping[str, Any]) -> SourceFile:
+        """The file that the record of a unit is about."""
+        return cls(record["path"], record["size"], record["modified"])
+
 
 def find_files(patterns: Sequence[str]) -> list[SourceFile]:
     """The files that the patterns name, each once, in the order of the patterns and then of their names."""
@@ -38,12 +52,18 @@ def find_files(patterns: Sequence[str]) -> list[SourceFile]:
         if not files:
             raise ConfigError(f"source.paths: {pattern}: no such file")
         for file in files:
-            found.setdefault(file.path, file)
+            # `a.txt` and `./a.txt` are one file.
+            found.setdefault(file.path if "://" in file.path else os.path.abspath(file.path), file)
     return list(found.values())
 
 
 def _find_local(pattern: str) -> list[SourceFile]:
     paths = sorted(path for path in glob.glob(os.path.expanduser(pattern), recursive=True) if os.path.isfile(path))
+    for path in paths:
+        try:
+            path.encode()
+        except UnicodeEncodeError as error:
+            raise ConfigError(f"source.paths: {path!a}: the name is not UTF-8; rename the file") from error
     return [SourceFile(path, os.stat(path).st_size, _changed(path)) for path in paths]
 
 
@@ -53,8 +73,15 @@ def _changed(path: str) -> int:
     Each time Ray unpacks a job's folder, on a new head or for the job that is submitted again, its files have the time
     of the unpacking. They are few and small: a job takes no large ones.
     """
+    status = os.stat(path)
     if _RAYS_COPIES not in os.path.realpath(path):
-        return os.stat(path).st_mtime_ns
+        return status.st_mtime_ns
+    return _content_number(path, status.st_size, status.st_mtime_ns)
+
+
+@functools.lru_cache(maxsize=1000)
+def _content_number(path: str, size: int, modified: int) -> int:
+    """A number out of the content; a file of the same size and time is not read again."""
     with open(path, "rb") as file:
         return int.from_bytes(hashlib.file_digest(file, "sha256").digest()[:7])
 
@@ -62,22 +89,22 @@ def _changed(path: str) -> int:
 def _find_s3(pattern: str) -> list[SourceFile]:
     folder, _, name = pattern.rpartition("/")
     return [
-        SourceFile(f"{folder}/{info.path}", info.size, int(info.modified * 1e9))
+        SourceFile(f"{folder}/{info.path}", info.size, int(info.modified * _SECOND))
         for info in open_files(folder).list("")
         if fnmatch.fnmatchcase(info.path, name)
     ]
 
 
 def open_binary(path: str) -> io.BufferedReader:
-    """The bytes of a file, seekable."""
+    """The bytes of a file, seekable. What fails later than here is a StoreUnavailableError, never an OSError."""
     if not path.startswith("s3://"):
-        return open(path, "rb")
+        return io.BufferedReader(_Bytes(open(path, "rb", buffering=0), path), _LOCAL_BUFFER)
     folder, _, name = path.rpartition("/")
-    return io.BufferedReader(_RemoteFile(open_files(folder).open(name), path), 1 << 20)
+    return io.BufferedReader(_Bytes(open_files(folder).open(name), path), _REMOTE_BUFFER)
 
 
-class _RemoteFile(io.RawIOBase):
-    """A remote file whose network errors cannot be mistaken for a damaged archive."""
+class _Bytes(io.RawIOBase):
+    """A file whose errors, of the disk or of the network, cannot be mistaken for those of a damaged archive."""
 
     def __init__(self, file: Any, path: str) -> None:
         self._file = file
@@ -97,8 +124,86 @@ class _RemoteFile(io.RawIOBase):
 
     def readinto(self, buffer: Any, /) -> int:
         try:
-            data = self._file.read(len(buffer))
+            return int(self._file.readinto(buffer))
         except OSError as error:
-            raise StoreUnavailableError(f"{self._path} cannot be read: {error}") from error
-        buffer[: len(data)] = data
-        return len(data)
+            raise _unreadable(self._path, error) from error
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
+class OpenSource:
+    """A file that a unit reads, and the watch over it: it must be the planned one, from beginning to end."""
+
+    def __init__(self, planned: SourceFile) -> None:
+        self.planned = planned
+        self._tag: str | None = None
+        self.check()
+        try:
+            self.file = open_binary(planned.path)
+        except OSError as error:
+            raise _unreadable(planned.path, error) from error
+
+    def check(self) -> None:
+        """Raise SourceChangedError unless the file is as the plan says and as it was when it was opened."""
+        planned = self.planned
+        try:
+            size, modified, tag = self._remote_state() if self._is_remote else self._local_state()
+        except OSError as error:
+            raise _unreadable(planned.path, error) from error
+        moved = abs(modified - planned.modified) >= (_HEAD_PRECISION if self._is_remote else 1)
+        if size != planned.size:
+            problem = f"it has {size:,} bytes and had {planned.size:,}"
+        elif moved:
+            problem = "it was written anew, or touched: its time of change is another one"
+        elif self._tag not in (None, tag):
+            problem = "it was written anew while it was read"
+        else:
+            self._tag = tag
+            return
+        raise SourceChangedError(f"{planned.path} has changed since this build was planned: {problem}; {_REMEDY}")
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self.file.close()
+
+    @property
+    def _is_remote(self) -> bool:
+        return self.planned.path.startswith("s3://")
+
+    def _local_state(self) -> tuple[int, int, str]:
+        return os.stat(self.planned.path).st_size, _changed(self.planned.path), ""
+
+    def _remote_state(self) -> tuple[int, int, str]:
+        info, tag = self._folder.describe(self.planned.path.rpartition("/")[2])
+        return info.size, int(info.modified * _SECOND), tag
+
+    @functools.cached_property
+    def _folder(self) -> Any:
+        return open_files(self.planned.path.rpartition("/")[0])
+
+
+@contextmanager
+def opened(planned: SourceFile) -> Iterator[io.BufferedReader]:
+    """The bytes of a planned file; SourceChangedError, at the beginning or at the end, if it is not that file."""
+    source = OpenSource(planned)
+    try:
+        yield source.file
+        source.check()
+    finally:
+        source.close()
+
+
+_REMEDY = "put the file back as it was and run the same command again, or build into a new store"
+
+
+def _unreadable(path: str, error: OSError) -> CorpusgenError:
+    """The machine is at fault, not the bytes: a file that is gone or refused stops a build, anything else may pass."""
+    where = "" if path.startswith("s3://") else f" on {socket.gethostname()}"
+    if isinstance(error, FileNotFoundError | NotADirectoryError):
+        return SourceChangedError(f"{path} is not there any more{where}; {_REMEDY}")
+    if error.errno in _REFUSED:
+        remedy = "make it readable and run the same command again: what is committed is kept"
+        return SourceChangedError(f"{path} cannot be read{where}: {error.strerror}; {remedy}")
+    return StoreUnavailableError(f"{path} cannot be read{where}: {error}")

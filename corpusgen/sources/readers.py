@@ -2,94 +2,124 @@
 
 from __future__ import annotations
 
-import bz2
 import html
-import io
 import json
 import re
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, BinaryIO, ClassVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from corpusgen.engine import Result, Stage
-from corpusgen.errors import ConfigError
-from corpusgen.schemas import ARTICLES, PARAGRAPHS, REJECTS
-from corpusgen.sources.locate import SourceFile, find_files, open_binary
-from corpusgen.sources.streams import BROKEN, Problem, byte_ranges, decompressed, read_records
+from corpusgen.engine.time_limit import TimeLimit, TookTooLong
+from corpusgen.errors import ConfigError, CorpusgenError, SourceChangedError, StageError
+from corpusgen.schemas import ARTICLES, PARAGRAPHS
+from corpusgen.sources import collect
+from corpusgen.sources.collect import Collected, UnitIsFullError, encodable, is_the_machines, lines_of
+from corpusgen.sources.locate import SourceFile, find_files, open_binary, opened
+from corpusgen.sources.multistream import index_of, multistream_records, stream_groups
+from corpusgen.sources.streams import Problem, byte_ranges, read_records
 from corpusgen.text.wikitext import is_disambiguation, is_redirect, paragraphs
 
 Record = dict[str, Any]
 Slices = list[list[Record]]
+Take = Callable[[Collected], None]
+"""Puts what was read from a record among what was found."""
+
+# Of a row group only some rows are unpacked at a time, and few if it is not known that they fit into memory.
+_BATCH_ROWS = 1024
+_FEW_ROWS = 8
+_SAFE_BYTES = 256 << 20
+_COLUMN_BUFFER = 8 << 20  # bytes of a column at a time, instead of all that a row group has of it
 
 
 @dataclass
-class _Collected:
-    """What a reader has found so far."""
-
-    rows: list[Record] = field(default_factory=list)
-    rejects: list[Record] = field(default_factory=list)
-    quarantined: list[Record] = field(default_factory=list)
-
-    def problem(self, path: str, offset: int, error: str) -> None:
-        self.quarantined.append({"error": error, "record": {"source": path, "offset": offset}})
-
-    def article(self, place: Mapping[str, Any], texts: Sequence[str]) -> None:
-        kept = (text for text in map(str.strip, texts) if text)
-        self.rows += [{**place, "paragraph": number, "text": text} for number, text in enumerate(kept)]
-
-    def result(self, schema: pa.Schema) -> Result:
-        rejects = pa.Table.from_pylist(self.rejects, REJECTS) if self.rejects else None
-        return Result(pa.Table.from_pylist(self.rows, schema), rejects, self.quarantined)
-
-
-@dataclass
-class _RangeReader(Stage):
-    """Reads the records of byte ranges; subclasses say what a record is and what is in it."""
+class _Reader(Stage):
+    """Reads the records of a unit's slices; subclasses say what a record is and what is in it."""
 
     name: ClassVar[str] = "read"
-    needs: ClassVar[tuple[str, ...]] = ("path", "start", "stop")
+    needs: ClassVar[tuple[str, ...]] = ("path", "size", "modified", "start", "stop")
     adds: ClassVar[tuple[str, ...]] = tuple(PARAGRAPHS.names)
     expands: ClassVar[bool] = True
-    begins: ClassVar[bytes] = b""
-    ends: ClassVar[bytes] = b""
     schema: ClassVar[pa.Schema] = PARAGRAPHS
 
     def process(self, rows: pa.Table) -> Result:
-        """Read the ranges; what cannot be read is quarantined with its place."""
-        found = _Collected()
+        """Read the slices; a record that cannot be read is quarantined with its place, and costs no other."""
+        found = Collected(self.schema)
         for slice_ in rows.to_pylist():
-            for record in self._records(slice_):
-                if isinstance(record, Problem):
-                    found.problem(slice_["path"], record.offset, record.error)
-                    continue
-                offset, data = record
-                try:
-                    self._read(slice_["path"], offset, data, found)
-                except UnicodeDecodeError as error:
-                    found.problem(slice_["path"], offset, f"not UTF-8: {error.reason} at byte {error.start}")
-                except (ValueError, ElementTree.ParseError, KeyError, TypeError, AttributeError) as error:
-                    found.problem(slice_["path"], offset, f"not readable as {type(self).__name__}: {error}")
-        return found.result(self.schema)
+            try:
+                with TimeLimit() as limit:
+                    self._collect(slice_, found, limit)
+            except (CorpusgenError, MemoryError, ConnectionError, TimeoutError):
+                raise
+            except Exception as error:  # left to itself, it would put the whole slice into quarantine as one record
+                raise StageError(f"{slice_['path']} cannot be read: {type(error).__name__}: {error}") from error
+        return found.result()
+
+    def _collect(self, slice_: Record, found: Collected, limit: TimeLimit) -> None:
+        path, first, beyond = slice_["path"], None, 0
+        for record in self._records(slice_):
+            where = record.offset if isinstance(record, Problem) else record[0]
+            try:
+                if beyond:
+                    beyond += 1
+                elif isinstance(record, Problem):
+                    found.problem(record.error, self._place(path, where))
+                else:
+                    self._try(path, where, record[1], found, limit)
+            except UnitIsFullError:
+                first, beyond = where, 1
+        if beyond:
+            found.problem_at_last(
+                f"from here on {beyond:,} records are left out: a unit takes {collect.MOST_ROWS:,} rows and "
+                f"{collect.MOST_BYTES >> 20:,} MB; decompress or split the file, or give a smaller source.unit_bytes",
+                self._place(path, first),
+            )
+
+    def _try(self, path: str, where: Any, data: Any, found: Collected, limit: TimeLimit) -> None:
+        try:
+            take = limit.run(self._read, path, where, data)
+            take(found)  # outside of the limit: what is half taken would spoil the rest
+        except UnitIsFullError:
+            raise
+        except UnicodeDecodeError as error:
+            found.problem(f"not UTF-8: {error.reason} at byte {error.start}", self._place(path, where))
+        except Exception as error:
+            if is_the_machines(error):
+                raise
+            found.problem(f"not readable as {type(self).__name__}: {error}", self._place(path, where))
+
+    def _place(self, path: str, where: Any) -> Record:
+        return {"source": path, "offset": where}
+
+    def _records(self, slice_: Record) -> Iterator[tuple[Any, Any] | Problem]:
+        raise NotImplementedError
+
+    def _read(self, path: str, where: Any, data: Any) -> Take:
+        raise NotImplementedError
+
+
+@dataclass
+class _RangeReader(_Reader):
+    """Reads byte ranges."""
+
+    begins: ClassVar[bytes] = b""
+    ends: ClassVar[bytes] = b""
 
     def _records(self, slice_: Record) -> Iterator[tuple[int, bytes] | Problem]:
-        return read_records(slice_["path"], slice_["start"], slice_["stop"], self.begins, self.ends)
-
-    def _read(self, path: str, offset: int, data: bytes, found: _Collected) -> None:
-        raise NotImplementedError
+        return read_records(SourceFile.of(slice_), slice_["start"], slice_["stop"], self.begins, self.ends)
 
 
 @dataclass
 class PlainText(_RangeReader):
     """UTF-8, one paragraph a line; its place is the offset of the line."""
 
-    def _read(self, path: str, offset: int, data: bytes, found: _Collected) -> None:
-        if text := data.decode().strip():
-            place = {"source": path, "article": str(offset), "title": None, "revision": None}
-            found.article(place, [text])
+    def _read(self, path: str, where: int, data: bytes) -> Take:
+        text = data.decode()
+        return lambda found: found.paragraphs((path, str(where), None, None), (text,), len(data))
 
 
 @dataclass
@@ -98,19 +128,21 @@ class JsonLines(_RangeReader):
 
     text_field: str = "text"
 
-    def _read(self, path: str, offset: int, data: bytes, found: _Collected) -> None:
+    def _read(self, path: str, where: int, data: bytes) -> Take:
         if not data.strip():
-            return
+            return lambda found: None
         fields = json.loads(data.decode())
-        text = fields.get(self.text_field)
-        if not isinstance(text, str):
-            raise ValueError(f"{self.text_field!r} (source.text_field) is {'no string' if text else 'missing'}")
-        article = {"source": path, "article": _string(fields.get("id", offset)), "title": _string(fields.get("title"))}
-        place = {**article, "revision": _string(fields.get("revision", fields.get("revid")))}
-        found.article(place, text.split("\n"))
+        if not isinstance(fields, dict):
+            raise ValueError("it is no JSON object")
+        text = _text(fields, self.text_field)
+        revision = _string(fields.get("revision", fields.get("revid")))
+        place = (path, _string(fields.get("id", where)), _string(fields.get("title")), revision)
+        lines = lines_of(text)
+        return lambda found: found.paragraphs(place, lines, len(data))
 
 
-_DOC = re.compile(r'(\w+)="([^"]*)"')
+_DOC_HEAD = re.compile(r'\s*<doc(?:\s+\w+="[^"]*")*\s*>')
+_DOC_FIELD = re.compile(r'(\w+)="([^"]*)"')
 
 
 @dataclass
@@ -120,14 +152,17 @@ class WikiExtractor(_RangeReader):
     begins: ClassVar[bytes] = b"<doc "
     ends: ClassVar[bytes] = b"</doc>"
 
-    def _read(self, path: str, offset: int, data: bytes, found: _Collected) -> None:
-        head, *lines = data.decode().strip().split("\n")
-        fields = {name: html.unescape(value) for name, value in _DOC.findall(head)}
-        place = {"source": path, "article": fields["id"], "title": fields.get("title")}
-        texts = [html.unescape(line) for line in lines[:-1]]
+    def _read(self, path: str, where: int, data: bytes) -> Take:
+        first, *lines = lines_of(data.decode().strip().removesuffix("</doc>"))
+        head = _DOC_HEAD.match(first)
+        fields = {name: html.unescape(value) for name, value in _DOC_FIELD.findall(head[0] if head else first)}
+        if head and first[head.end() :].strip():  # text that begins in the line of the head
+            lines.insert(0, first[head.end() :])
+        texts = [html.unescape(line) for line in lines]
         if texts and texts[0].strip() == fields.get("title"):
             texts = texts[1:]
-        found.article({**place, "revision": fields.get("revid")}, texts)
+        place = (path, fields["id"], fields.get("title"), fields.get("revid"))
+        return lambda found: found.paragraphs(place, texts, len(data))
 
 
 @dataclass
@@ -142,44 +177,20 @@ class MediaWikiPages(_RangeReader):
     def _records(self, slice_: Record) -> Iterator[tuple[int, bytes] | Problem]:
         if not slice_["multistream"]:
             return super()._records(slice_)
-        return _multistream_records(slice_, self.begins, self.ends)
+        return multistream_records(SourceFile.of(slice_), slice_["start"], slice_["stop"], self.begins, self.ends)
 
-    def _read(self, path: str, offset: int, data: bytes, found: _Collected) -> None:
+    def _read(self, path: str, where: int, data: bytes) -> Take:
         page = ElementTree.fromstring(data)
-        place = {"source": path, "article": page.findtext("id"), "title": page.findtext("title")}
+        article = page.findtext("id")
         text = page.findtext("revision/text") or ""
         if page.findtext("ns", "0") != "0":
-            reason: str | None = "namespace"
-        elif page.find("redirect") is not None or is_redirect(text):
-            reason = "redirect"
-        elif is_disambiguation(text):
-            reason = "disambiguation"
-        else:
-            reason = None
-        if reason:
-            found.rejects.append({"source": path, "article": place["article"], "reason": reason})
-        else:
-            found.rows.append({**place, "revision": page.findtext("revision/id"), "text": text})
-
-
-def _multistream_records(slice_: Record, begins: bytes, ends: bytes) -> Iterator[tuple[int, bytes] | Problem]:
-    """Pages out of some of the streams of a dump; `start` and `stop` count compressed bytes."""
-    with open_binary(slice_["path"]) as file:
-        file.seek(slice_["start"])
-        data = io.BytesIO(file.read(min(slice_["stop"], slice_["size"]) - slice_["start"]))
-    stream = bz2.BZ2File(data)
-    record: list[bytes] = []
-    try:
-        for line in stream:
-            if record or line.lstrip().startswith(begins):
-                record.append(line)
-                if line.rstrip().endswith(ends):
-                    yield slice_["start"], b"".join(record)
-                    record = []
-    except (EOFError, OSError) as error:
-        yield Problem(slice_["start"], f"the stream that begins here is damaged or cut off: {error}")
-    if record:
-        yield Problem(slice_["start"], "the streams that begin here end inside a page")
+            return lambda found: found.reject(path, article, "namespace")
+        if page.find("redirect") is not None or is_redirect(text):
+            return lambda found: found.reject(path, article, "redirect")
+        if is_disambiguation(text):
+            return lambda found: found.reject(path, article, "disambiguation")
+        place = (path, article, page.findtext("title"), page.findtext("revision/id"))
+        return lambda found: found.article(place, text, len(data))
 
 
 @dataclass
@@ -194,54 +205,119 @@ class ExtractText(Stage):
 
     def process(self, rows: pa.Table) -> Result:
         """Clean each article."""
-        found = _Collected()
-        for article in rows.to_pylist():
-            texts = paragraphs(article.pop("text"))
-            if texts:
-                found.article(article, texts)
-            else:
-                found.rejects.append({**article, "reason": "no running text"})
-        return replace(found.result(PARAGRAPHS), used=rows.num_rows - len(found.rejects))
+        found = Collected(PARAGRAPHS, bounded=False)  # `MediaWikiPages` has counted the lines
+        with TimeLimit() as limit:
+            for article in rows.to_pylist():
+                source, number = article["source"], article["article"]
+                try:
+                    texts = limit.run(paragraphs, article["text"])
+                except TookTooLong as error:
+                    found.problem(str(error), {"source": source, "article": number})
+                    continue
+                if texts:
+                    found.paragraphs((source, number, article["title"], article["revision"]), texts)
+                else:
+                    found.reject(source, number, "no running text")
+        return found.result(used=rows.num_rows - found.rejected - len(found.quarantined))
 
 
 @dataclass
-class ParquetRows(Stage):
+class ParquetRows(_Reader):
     """Row groups of Parquet files with a column of text, for example of the public `wikimedia/wikipedia` layout."""
-
-    name: ClassVar[str] = "read"
-    needs: ClassVar[tuple[str, ...]] = ("path", "start", "stop")
-    adds: ClassVar[tuple[str, ...]] = tuple(PARAGRAPHS.names)
-    expands: ClassVar[bool] = True
 
     text_field: str = "text"
 
-    def process(self, rows: pa.Table) -> Result:
-        """Read the row groups."""
-        found = _Collected()
-        for slice_ in rows.to_pylist():
-            path = slice_["path"]
-            with open_binary(path) as file, pq.ParquetFile(file) as parquet:
-                for group in range(slice_["start"], slice_["stop"]):
-                    try:
-                        self._read(parquet, group, path, found)
-                    except (OSError, pa.ArrowInvalid) as error:
-                        found.problem(path, group, f"row group {group} is damaged: {error}")
-        return found.result(PARAGRAPHS)
+    @property
+    def _columns(self) -> list[str]:
+        return ["id", "title", "revision", self.text_field]
 
-    def _read(self, parquet: pq.ParquetFile, group: int, path: str, found: _Collected) -> None:
-        wanted = [name for name in ("id", "title", "revision", self.text_field) if name in parquet.schema_arrow.names]
-        if self.text_field not in wanted:
-            found.problem(path, group, f"there is no column {self.text_field!r} (source.text_field)")
-            return
-        for number, fields in enumerate(parquet.read_row_group(group, columns=wanted).to_pylist()):
-            article = _string(fields.get("id", f"{group}:{number}"))
-            place = {"source": path, "article": article, "title": _string(fields.get("title"))}
-            text = fields[self.text_field] or ""
-            found.article({**place, "revision": _string(fields.get("revision"))}, text.split("\n"))
+    def _records(self, slice_: Record) -> Iterator[tuple[Any, Any] | Problem]:
+        path, stop = slice_["path"], slice_["stop"]
+        with opened(SourceFile.of(slice_)) as file:
+            try:
+                parquet = self._open(file)
+            except (OSError, pa.ArrowInvalid) as error:
+                raise SourceChangedError(
+                    f"{path} cannot be read as Parquet any more: {error}; fetch it again and build into a new store"
+                ) from error
+            if parquet.num_row_groups < stop:
+                raise SourceChangedError(f"{path} has changed: it has no row group {stop - 1} any more")
+            for group in range(slice_["start"], stop):
+                yield from self._rows(parquet, group)
+
+    def _open(self, file: BinaryIO) -> pq.ParquetFile:
+        metadata = pq.read_metadata(file)
+        leaves = map(metadata.schema.column, range(metadata.num_columns))
+        strings = [leaf.path for leaf in leaves if leaf.physical_type == "BYTE_ARRAY" and leaf.path in self._columns]
+        return pq.ParquetFile(
+            file,
+            metadata=metadata,
+            buffer_size=_COLUMN_BUFFER,
+            page_checksum_verification=True,
+            read_dictionary=strings,  # a long string that a million rows have is held once
+        )
+
+    def _rows(self, parquet: pq.ParquetFile, group: int) -> Iterator[tuple[Any, Any]]:
+        """Each row of a group: its values by name, or the error that keeps them from us."""
+        rows = parquet.metadata.row_group(group).num_rows
+        wanted = [name for name in self._columns if name in parquet.schema_arrow.names]
+        number = 0
+        lost = "the row group ends before its last row"
+        try:
+            if self.text_field not in wanted:
+                raise ValueError(f"there is no column {self.text_field!r} (source.text_field)")
+            for batch in parquet.iter_batches(_batch_rows(parquet, group), row_groups=[group], columns=wanted):
+                for values in zip(*(map(_value, column) for column in batch.columns), strict=True):
+                    broken = next((value for value in values if isinstance(value, Exception)), None)
+                    yield (group, number), broken or dict(zip(batch.schema.names, values, strict=True))
+                    number += 1
+        except Exception as error:
+            if is_the_machines(error):
+                raise
+            lost = f"the row group cannot be read from here on: {error}"
+        for row in range(number, rows):
+            yield (group, row), ValueError(lost)
+
+    def _read(self, path: str, where: tuple[int, int], data: Record | Exception) -> Take:
+        if isinstance(data, Exception):
+            raise data
+        article = _string(data.get("id", f"{where[0]}:{where[1]}"))
+        if data[self.text_field] is None:
+            return lambda found: found.reject(path, article, "no text")
+        place = (path, article, _string(data.get("title")), _string(data.get("revision")))
+        text = _text(data, self.text_field)
+        lines, size = lines_of(text), len(text.encode())
+        return lambda found: found.paragraphs(place, lines, size)
+
+    def _place(self, path: str, where: tuple[int, int]) -> Record:
+        return {"source": path, "row_group": where[0], "row": where[1]}
+
+
+def _batch_rows(parquet: pq.ParquetFile, group: int) -> int:
+    found = parquet.metadata.row_group(group)
+    encodings = {name for column in range(found.num_columns) for name in found.column(column).encodings}
+    return _BATCH_ROWS if found.total_byte_size <= _SAFE_BYTES and "DELTA_BYTE_ARRAY" not in encodings else _FEW_ROWS
+
+
+def _value(scalar: pa.Scalar) -> Any:
+    """A value or, if it cannot be had, why not."""
+    try:
+        return scalar.as_py()
+    except Exception as error:
+        if is_the_machines(error):
+            raise
+        return error
+
+
+def _text(fields: Record, name: str) -> str:
+    text = fields.get(name)
+    if not isinstance(text, str):
+        raise ValueError(f"{name!r} (source.text_field) is {'missing' if text is None else 'no string'}")
+    return encodable(text)
 
 
 def _string(value: Any) -> str | None:
-    return None if value is None else str(value)
+    return None if value is None else encodable(str(value))
 
 
 # ------------------------------------------------------------------------------------------------------- planning
@@ -292,48 +368,12 @@ def mediawiki_slices(patterns: Sequence[str], unit_bytes: int) -> Slices:
     """Groups of streams where a multistream index lies beside the dump, else ranges of bytes."""
     slices: Slices = []
     for file in find_files(patterns):
-        index = _index_of(file)
+        index = index_of(file)
         if index is None:
             slices += [
                 [file.record(start=start, stop=stop, multistream=False)]
                 for start, stop in (byte_ranges(file, unit_bytes) if file.size else [])
             ]
             continue
-        slices += [[file.record(start=a, stop=b, multistream=True)] for a, b in _stream_groups(file, index, unit_bytes)]
+        slices += [[file.record(start=a, stop=b, multistream=True)] for a, b in stream_groups(file, index, unit_bytes)]
     return slices
-
-
-def _index_of(dump: SourceFile) -> SourceFile | None:
-    name, found = re.subn(r"multistream(\d*)\.xml", r"multistream-index\1.txt", dump.path)
-    if not found:
-        return None
-    try:
-        return find_files([name])[0]
-    except ConfigError:  # no index: the dump is read from end to end
-        return None
-
-
-def _stream_groups(dump: SourceFile, index: SourceFile, unit_bytes: int) -> list[tuple[int, int]]:
-    """Ranges of whole streams. Before the first page's stream there is only the header."""
-    offsets = _stream_offsets(dump, index)
-    groups: list[tuple[int, int]] = []
-    start = offsets[0]
-    for offset in [*offsets[1:], dump.size]:
-        if (offset - start) * 4 >= unit_bytes or offset == dump.size:  # text is about four times its bz2
-            groups.append((start, offset))
-            start = offset
-    return groups
-
-
-def _stream_offsets(dump: SourceFile, index: SourceFile) -> list[int]:
-    """Where streams begin, by an index whose lines are offset:id:title."""
-    remedy = "fetch it again, or move it away: without one the dump is read from its beginning to its end"
-    try:
-        with open_binary(index.path) as file:
-            fields = (line.split(b":", 2) for line in decompressed(file, index.path))
-            offsets = sorted({int(offset) for offset, _, _ in fields})
-    except (*BROKEN, ValueError) as error:
-        raise ConfigError(f"source.paths: {index.path} is damaged, or no index: {error}; {remedy}") from error
-    if not offsets or not 0 <= offsets[0] <= offsets[-1] < dump.size:
-        raise ConfigError(f"source.paths: {index.path} is empty, or not the index of {dump.path}; {remedy}")
-    return offsets

@@ -1,40 +1,41 @@
 """Records out of byte streams: compressed or not, by range, surviving whatever is wrong with the bytes.
 
 A record belongs to the range in which it begins, and is read to its end even if that lies beyond. So the ranges of
-a file give every record exactly once, wherever they are cut.
+a file give every record exactly once, wherever they are cut. That rests on a grammar that can be entered anywhere:
+whether a record begins in a line is told by this line alone.
 """
 
 from __future__ import annotations
 
-import bz2
 import codecs
-import gzip
-import io
-import lzma
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, BinaryIO, cast
+from typing import BinaryIO
 
-import pyarrow as pa
+from corpusgen.errors import ConfigError
+from corpusgen.sources.archives import ARCHIVE, COMPRESSED, HELD_BACK, DamagedError, as_utf8, decompressed
+from corpusgen.sources.locate import OpenSource, SourceFile
 
-from corpusgen.sources.locate import SourceFile, open_binary
+__all__ = ["COMPRESSED", "TO_THE_END", "Lines", "Problem", "byte_ranges", "decompressed", "read_records", "records_of"]
 
 TO_THE_END = 1 << 62
 LONGEST_RECORD = 32 << 20
-BROKEN = (EOFError, OSError, zlib.error, lzma.LZMAError, pa.ArrowInvalid, UnicodeError)
-COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
+_SKIPPED = 1 << 20  # bytes at a time
 # Of a compressed file it is not known how long the text is. Units are planned for this ratio; those beyond the end
 # are empty, and the last one takes whatever is left.
 _EXPANSION = 12
+_CUT_OFF = "the text ends inside this record"
 
 
 @dataclass(frozen=True)
 class Problem:
-    """A piece of a file that cannot be used."""
+    """A piece of a file that cannot be used. Like a record it belongs to the range in which it begins."""
 
     offset: int
     error: str
+
+
+Record = tuple[int, bytes]
 
 
 def byte_ranges(file: SourceFile, unit_bytes: int) -> list[tuple[int, int]]:
@@ -48,115 +49,214 @@ def byte_ranges(file: SourceFile, unit_bytes: int) -> list[tuple[int, int]]:
 
 
 def read_records(
-    path: str, start: int, stop: int, begins: bytes = b"", ends: bytes = b""
-) -> Iterator[tuple[int, bytes] | Problem]:
-    """The records that begin in [start, stop) with their offsets.
+    file: SourceFile, start: int, stop: int, begins: bytes = b"", ends: bytes = b""
+) -> Iterator[Record | Problem]:
+    """The records that begin in [start, stop) with their offsets; SourceChangedError if this is not the planned file.
 
     A record is a line, or, if `begins` is given, the lines from one that begins so (spaces aside) to the first that
     ends with `ends`.
     """
-    stream = _at(path, start)
-    record: list[bytes] = []
+    stream = _take(file, start)
+    whole = False
+    try:
+        stream.enter(start)
+        yield from records_of(stream.lines, stop, begins, ends)
+        damage = stream.lines.damage
+        if damage and start <= damage.offset < stop:
+            yield Problem(damage.offset, f"the file is damaged or cut off from here: {damage}")
+        stream.source.check()
+        whole = True
+    finally:
+        # What was left in the middle, by an error or by a caller who has enough, stands nobody knows where.
+        if whole and stop < TO_THE_END:
+            stream.answered = stop
+            _keep(stream)
+        else:
+            stream.source.close()
+
+
+class Lines:
+    """The lines of a stream, in bounded memory, and where it stands."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._offset = 0
+        self._inside = False  # a line of which only the rest is to come
+        self._returned: Record | None = None
+        self.damage: DamagedError | None = None
+        self.cut_off: int | None = None
+        """Where the line begins that the damage is in, if any of it was read."""
+
+    @property
+    def offset(self) -> int:
+        """Where the next line begins or, inside a line, goes on."""
+        return self._returned[0] if self._returned else self._offset
+
+    def next(self, stop: int) -> Record | None:
+        """The next line with its offset, or the beginning of one that is too long; None at the end.
+
+        The rest of a line is passed over first, but not beyond `stop`: None if it goes on there.
+        """
+        if self._returned:
+            line, self._returned = self._returned, None
+            return line
+        while self._inside:
+            if self._offset < stop:
+                self._readline(min(_SKIPPED, stop - self._offset))
+            if self._offset >= stop:
+                return None
+        offset = self._offset
+        data = self._readline(LONGEST_RECORD + 1 + (0 if offset else len(codecs.BOM_UTF8)))
+        if not data:
+            self.cut_off = offset if self._offset > offset else None
+            return None
+        return offset, data if offset else data.removeprefix(codecs.BOM_UTF8)
+
+    def give_back(self, line: Record) -> None:
+        """Let the next call have this line again."""
+        self._returned = line
+
+    def skip_to(self, offset: int) -> None:
+        """Go on to the first line that begins at `offset` or later."""
+        if self._returned and self._returned[0] < offset:
+            self._returned = None
+        # To the byte before it: if that ends a line, a record may begin exactly there.
+        while self._offset < offset - 1:
+            try:
+                data = self._file.read(min(_SKIPPED, offset - 1 - self._offset))
+            except DamagedError as error:
+                self._damaged(error)
+                return
+            if not data:
+                return
+            self._offset += len(data)
+        if self._offset == offset - 1:
+            self._inside = True
+
+    def seek(self, offset: int) -> None:
+        """Skip to a line of a file that can be entered anywhere."""
+        self._offset = self._file.seek(max(0, offset - 1))
+        self._inside = False
+        self._returned = None
+        self.skip_to(offset)
+
+    def _readline(self, most: int) -> bytes:
+        try:
+            data = self._file.readline(most)
+        except DamagedError as error:
+            self._damaged(error)
+            return b""
+        self._offset += len(data)
+        self._inside = bool(data) and not data.endswith(b"\n")
+        return data
+
+    def _damaged(self, error: DamagedError) -> None:
+        self.damage = error
+        self._offset = error.offset
+        self._inside = False
+
+
+def records_of(lines: Lines, stop: int, begins: bytes = b"", ends: bytes = b"") -> Iterator[Record | Problem]:
+    """The records that begin before `stop`; no line that begins there or later is taken unless a record is open."""
+    return _marked(lines, stop, begins, ends) if begins else _single(lines, stop)
+
+
+def _single(lines: Lines, stop: int) -> Iterator[Record | Problem]:
+    while lines.offset < stop and (line := lines.next(stop)):
+        yield line if len(line[1]) <= LONGEST_RECORD else Problem(line[0], _too_long("line"))
+    if lines.cut_off is not None:
+        yield Problem(lines.cut_off, _CUT_OFF)
+        lines.cut_off = None
+
+
+def _marked(lines: Lines, stop: int, begins: bytes, ends: bytes) -> Iterator[Record | Problem]:
+    record = bytearray()
     began = 0
-    while record or stream.offset < stop or not stream.line_start:
-        line = _next_line(stream)
+    while record or lines.offset < stop:
+        line = lines.next(stop)
         if line is None:
-            if record:
-                yield Problem(began, "the file ends inside this record")
             break
-        if isinstance(line, Problem):
-            yield line
-            continue
         offset, data = line
-        if not record:
-            if offset < start or offset >= stop or (begins and not data.lstrip().startswith(begins)):
-                continue
+        if data.lstrip().startswith(begins):
+            if record:
+                yield Problem(began, "the record that begins here does not end before the next one begins")
+                record.clear()
+                if offset >= stop:
+                    lines.give_back(line)
+                    break
             began = offset
-        record.append(data)
-        if not begins or data.rstrip().endswith(ends):
-            yield began, b"".join(record)
-            record = []
+        elif not record:
+            continue
+        record += data
+        if len(data) > LONGEST_RECORD:
+            yield Problem(began, _too_long("line"))
+        elif data.rstrip().endswith(ends):
+            yield began, bytes(record)
         elif offset - began > LONGEST_RECORD:
-            yield Problem(began, f"a record of more than {LONGEST_RECORD >> 20} MB")
-            record = []
-    stream.answered = stop
+            yield Problem(began, _too_long("record"))
+        else:
+            continue
+        record.clear()
+    if record:
+        yield Problem(began, _CUT_OFF)
 
 
-def decompressed(file: BinaryIO, name: str) -> BinaryIO:
-    """The bytes behind a compression that the name tells."""
-    if name.endswith(".gz"):
-        return cast(BinaryIO, gzip.GzipFile(fileobj=file))
-    if name.endswith(".bz2"):
-        return cast(BinaryIO, bz2.BZ2File(file))
-    if name.endswith(".xz"):
-        return cast(BinaryIO, lzma.LZMAFile(file))
-    if name.endswith(".zst"):
-        return io.BufferedReader(cast(Any, pa.CompressedInputStream(pa.PythonFile(file), "zstd")))
-    return file
+def _too_long(what: str) -> str:
+    return f"a {what} of more than {LONGEST_RECORD >> 20} MB"
 
 
 @dataclass
 class _Stream:
-    """An open file and where it stands, in uncompressed bytes. `line_start` tells whether a line begins there.
+    """An open file. All records that begin before `answered` were read; the last of them may have ended beyond it."""
 
-    All records that begin before `answered` were read; the last of them may have ended beyond it.
-    """
-
-    path: str
-    file: BinaryIO
+    source: OpenSource
+    lines: Lines
     can_seek: bool
-    offset: int = 0
-    line_start: bool = True
-    ended: bool = False
-    answered: int | None = None
+    answered: int = 0
+
+    @classmethod
+    def open(cls, file: SourceFile) -> _Stream:
+        source = OpenSource(file)
+        try:
+            text = as_utf8(decompressed(source.file, file.path, HELD_BACK))
+            if text is source.file and ARCHIVE.match(source.file.peek(10)):
+                raise ConfigError(
+                    f"source.paths: {file.path} is an archive, though its name does not tell: unpack it, or rename it "
+                    f"if it is one of {', '.join(COMPRESSED)}"
+                )
+        except BaseException:
+            source.close()
+            raise
+        return cls(source, Lines(text), can_seek=text is source.file)
+
+    def enter(self, start: int) -> None:
+        """Go to the first line that begins at `start` or later. Between `answered` and where it stands none begins."""
+        # What lies between has to be decompressed; of a file that can be entered anywhere it need not even be read.
+        if self.can_seek and not self.answered <= start <= self.lines.offset:
+            self.lines.seek(start)
+        else:
+            self.lines.skip_to(start)
 
 
 _kept: list[_Stream] = []  # the last one read: its next range is often wanted next, and not decompressed again
 
 
-def _at(path: str, start: int) -> _Stream:
-    """A stream that stands at `start` or, if a line is under way there, at the beginning of the next one."""
+def _take(file: SourceFile, start: int) -> _Stream:
+    """The stream that is open, if it is one of this very file and has not gone too far, or a new one."""
     kept = _kept.pop() if _kept else None
-    # What lies between has to be decompressed; of a file that can be entered anywhere it need not even be read.
-    goes_on = kept and (kept.answered == start or (kept.offset <= start and not kept.can_seek))
-    if kept and kept.path == path and goes_on:
-        stream = kept
-        stream.answered = None
-    else:
-        raw = open_binary(path)
-        file = _as_utf8(decompressed(raw, path))
-        stream = _Stream(path, file, can_seek=file is raw)
-        if stream.can_seek and start:
-            raw.seek(start - 1)  # one byte back: if it ends a line, a record may begin exactly at `start`
-            stream.offset = start - 1
-            stream.line_start = False
-    _kept.append(stream)
-    return stream
-
-
-def _as_utf8(file: BinaryIO) -> BinaryIO:
-    """Dumps in UTF-16 exist."""
-    head = file.peek(2)[:2] if hasattr(file, "peek") else b""
-    if head in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
-        return cast(BinaryIO, codecs.EncodedFile(file, "utf-8", "utf-16", errors="replace"))
-    return file
-
-
-def _next_line(stream: _Stream) -> tuple[int, bytes] | Problem | None:
-    """The next whole line with its offset; None at the end. Rests of lines are passed over."""
-    while not stream.ended:
-        offset, whole = stream.offset, stream.line_start
+    if kept and kept.source.planned == file and (kept.can_seek or kept.answered <= start):
         try:
-            line = stream.file.readline(LONGEST_RECORD)
-        except BROKEN as error:
-            stream.ended = True
-            return Problem(offset, f"the file is damaged or cut off from here: {error}")
-        stream.ended = not line
-        stream.offset += len(line)
-        stream.line_start = line.endswith(b"\n")
-        if not whole or not line:
-            continue
-        if not stream.line_start and len(line) >= LONGEST_RECORD:
-            return Problem(offset, f"a line of more than {LONGEST_RECORD >> 20} MB")
-        return offset, line
-    return None
+            kept.source.check()
+        except BaseException:
+            kept.source.close()
+            raise
+        return kept
+    if kept:
+        kept.source.close()
+    return _Stream.open(file)
+
+
+def _keep(stream: _Stream) -> None:
+    if _kept:
+        _kept.pop().source.close()
+    _kept.append(stream)

@@ -1,33 +1,38 @@
-"""Proof that a store is whole (`verify`) or a place fit for one (`try_out`); removal of what no commit names (`gc`)."""
+"""Proof that a store is whole (`verify`) or a place fit for one (`try_out`)."""
 
 from __future__ import annotations
 
-import hashlib
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from corpusgen.errors import StoreError
-from corpusgen.store.files import FileInfo, Files
-from corpusgen.store.records import Commit, Part, Plan, Totals
+from corpusgen.errors import DamagedPartError, StoreError, StoreUnavailableError
+from corpusgen.store.files import Files
+from corpusgen.store.parts import read_part
+from corpusgen.store.records import Commit, Part, Plan, Reads, Totals, Unit, hash_of_parts
 from corpusgen.store.store import PassStore, Store, create_once
 
 _HASHERS = 8  # hashlib and file reads release the interpreter lock
-_UNFINISHED_AFTER = 24 * 3600.0  # no single write of a part takes a day
+CORPUS = "corpus.json"
 
 
 @dataclass
 class PassCheck:
-    """What `verify` found in one pass. `damaged` are the units whose commits must go for the store to be sound."""
+    """What `verify` found in one pass."""
 
     name: str
     totals: Totals
     missing: int = 0
     problems: list[str] = field(default_factory=list)
     damaged: list[str] = field(default_factory=list)
+    """The units whose commits must go for the store to be sound."""
+    bad_plan: bool = False
+    """Whether the plan must go: it is damaged, or made from other parts than are committed now."""
+    strangers: int = 0
+    """Commits of units that are not in the plan: of an earlier one. They do no harm; `gc` removes them."""
 
     @property
     def ok(self) -> bool:
@@ -55,36 +60,67 @@ def try_out(files: Files) -> float:
     return min(0.0, modified + 1 - before) + max(0.0, modified - after)
 
 
-def verify(store: Store) -> Iterator[PassCheck]:
-    """Check every pass: each unit of the plan committed once, each part there with its hash, the counts closed."""
-    for pass_store in store.passes():
+def verify(store: Store, reads: Mapping[str, Reads] | None = None, known: Iterable[str] = ()) -> Iterator[PassCheck]:
+    """Check every pass: each unit of the plan committed once, each part there with its hash, the counts closed.
+
+    `reads` tells what each pass is planned from: then plans are compared with what is committed now. Whatever is wrong
+    is reported and never raised, but for a store that is not there or cannot be reached. `known` are names of passes to
+    look for when corpus.json does not tell them.
+    """
+    try:
+        passes = store.passes()
+    except StoreError as error:
+        if isinstance(error, StoreUnavailableError) or not store.files.exists(CORPUS):
+            raise
+        yield PassCheck(CORPUS, Totals(0), problems=[str(error)], bad_plan=True)
+        passes = [found for name in known if (found := store.pass_store(name)).started()]
+    seen: dict[str, _Seen] = {}
+    for pass_store in passes:
         try:
             plan = pass_store.plan()
+        except StoreUnavailableError:
+            raise
         except StoreError as error:
-            yield PassCheck(pass_store.name, Totals(0), problems=[str(error)])
+            there = pass_store.files.exists(f"{pass_store.name}/plan.json")
+            yield PassCheck(pass_store.name, Totals(0), problems=[str(error)], bad_plan=there)
         else:
-            yield _verify_pass(pass_store, plan)
+            yield _verify_pass(pass_store, plan, (reads or {}).get(pass_store.name), seen)
 
 
-def _verify_pass(store: PassStore, plan: Plan) -> PassCheck:
-    done = store.committed()
-    strangers = sorted(done - {unit.id for unit in plan.units})
-    committed = [unit.id for unit in plan.units if unit.id in done]
+@dataclass
+class _Seen:
+    """A pass that was checked, for those that are made from it."""
+
+    check: PassCheck
+    commits: list[Commit] = field(default_factory=list)
+
+    def parts(self, table: str) -> list[Part]:
+        return [commit.parts[table] for commit in self.commits if table in commit.parts]
+
+
+def _verify_pass(store: PassStore, plan: Plan, reads: Reads | None, seen: dict[str, _Seen]) -> PassCheck:
+    done = store.done_units(plan)
     check = PassCheck(
         store.name,
         Totals(len(plan.units), rows=dict.fromkeys(plan.tables, 0)),
-        missing=len(plan.units) - len(committed),
-        problems=[f"commit of a unit that is not in the plan: {unit}" for unit in strangers],
-        damaged=strangers,
+        missing=len(plan.units) - len(done),
+        strangers=len(store.committed() - {unit.id for unit in plan.units}),
     )
+    seen[store.name] = now = _Seen(check)
+    if wrong := plan.wrong_units():
+        check.bad_plan = True
+        check.problems.append(f"plan.json is damaged: the records of {len(wrong):,} units are not theirs ({wrong[0]})")
     with ThreadPoolExecutor(_HASHERS) as pool:
-        results = pool.map(lambda unit: _check_unit(store, plan, unit), committed)
-        for unit, (commit, problems) in zip(committed, results, strict=True):
+        results = pool.map(lambda unit: _check_unit(store, plan, unit), done)
+        for unit, (commit, problems) in zip(done, results, strict=True):
             if problems:
                 check.damaged.append(unit)
                 check.problems += problems
             if commit:
                 check.totals.add(commit)
+                now.commits.append(commit)
+    if reads:
+        _check_origin(store, plan, reads, seen)
     return check
 
 
@@ -93,8 +129,7 @@ def _check_unit(store: PassStore, plan: Plan, unit: str) -> tuple[Commit | None,
         commit = store.read_commit(unit)
     except (StoreError, FileNotFoundError) as error:
         return None, [f"unit {unit}: {error}"]
-    problems = [] if commit.unit == unit else [f"the commit of {unit} speaks of {commit.unit}"]
-    problems += [problem for part in commit.files() if (problem := _check_part(store, part))]
+    problems = [problem for part in commit.files() if (problem := _check_part(store, part))]
     problems += [f"table {name!r} is not in the plan" for name in commit.parts if name not in plan.tables]
     problems += _check_counts(plan, commit)
     return commit, [f"unit {unit}: {problem}" for problem in problems]
@@ -102,12 +137,68 @@ def _check_unit(store: PassStore, plan: Plan, unit: str) -> tuple[Commit | None,
 
 def _check_part(store: PassStore, part: Part) -> str | None:
     try:
-        data = store.files.read(part.path)
-    except FileNotFoundError:
-        return f"{part.path} is missing"
-    if hashlib.sha256(data).hexdigest() != part.sha256:
-        return f"{part.path} is corrupt: its bytes do not have the committed sha256"
+        read_part(store.files, part, thorough=True)
+    except StoreUnavailableError:
+        raise
+    except DamagedPartError as error:
+        return error.problem
+    except StoreError as error:  # it may not be read, or is no file
+        return str(error)
     return None
+
+
+def _check_origin(store: PassStore, plan: Plan, reads: Reads, seen: Mapping[str, _Seen]) -> None:
+    """Compare what the plan was made from with what is committed now, and see who was made from what is damaged."""
+    check = seen[store.name].check
+    stale = list(_stale(plan, reads, seen))
+    check.problems += stale
+    # What comes of a plan that is taken back will be another, and so will what is made from it.
+    sources = (seen.get(table[0]) for table in (reads.parts, reads.whole) if table)
+    check.bad_plan |= bool(stale) or any(source.check.bad_plan for source in sources if source)
+    suspects = _made_from_damaged(plan, reads, seen)
+    for unit in (commit.unit for commit in seen[store.name].commits):
+        if unit in suspects and unit not in check.damaged and not store.is_sealed(unit):
+            check.damaged.append(unit)
+            check.problems.append(f"unit {unit}: it was made from {suspects[unit]}, which is damaged")
+
+
+def _stale(plan: Plan, reads: Reads, seen: Mapping[str, _Seen]) -> Iterator[str]:
+    """What tells that the plan was made from other parts than are committed now; nothing while some are missing."""
+    remedy = "`corpusgen verify --repair` takes the plan back, then build again"
+    source = seen.get(reads.parts[0])
+    if source and not source.check.missing:
+        now = {part.path: part.sha256 for part in source.parts(reads.parts[1])}
+        then = {record.get("part"): record.get("sha256") for unit in plan.units for record in unit.records}
+        if missed := [path for path in now if path not in then]:
+            yield (
+                f"it was planned without {len(missed):,} of the {len(now):,} parts of {'/'.join(reads.parts)} "
+                f"({missed[0]} is one); {remedy}"
+            )
+        if gone := [path for path in then if path not in now or now[path] != then[path]]:
+            yield f"it was planned from {len(gone):,} parts that are not committed any more ({gone[0]}); {remedy}"
+    source = seen.get(reads.whole[0]) if reads.whole else None
+    if source and reads.whole and not source.check.missing:
+        whole = hash_of_parts(source.parts(reads.whole[1]))
+        if any(record.get("with") != whole for unit in plan.units for record in unit.records):
+            yield f"it was planned with another {reads.whole[1]} than is committed now; {remedy}"
+
+
+def _made_from_damaged(plan: Plan, reads: Reads, seen: Mapping[str, _Seen]) -> dict[str, str]:
+    """The units that read what a damaged unit wrote, each with what it read."""
+
+    def damaged(table: tuple[str, str] | None) -> list[str]:
+        source = seen.get(table[0]) if table else None
+        return source.check.damaged if source else []
+
+    if reads.whole and damaged(reads.whole):
+        return {unit.id: "/".join(reads.whole) for unit in plan.units}
+    prefixes = tuple(f"{reads.parts[0]}/parts/{unit}-" for unit in damaged(reads.parts))
+    return {unit.id: part for unit in plan.units if (part := _first_part(unit, prefixes))}
+
+
+def _first_part(unit: Unit, prefixes: tuple[str, ...]) -> str | None:
+    paths = (str(record.get("part")) for record in unit.records)
+    return next((path for path in paths if path.startswith(prefixes)), None) if prefixes else None
 
 
 def _check_counts(plan: Plan, commit: Commit) -> Iterator[str]:
@@ -130,52 +221,3 @@ def _check_counts(plan: Plan, commit: Commit) -> Iterator[str]:
     quarantined = sum(stage.quarantined for stage in stages)
     if quarantined != (commit.quarantine.rows if commit.quarantine else 0):
         yield f"{quarantined} records were quarantined, but not all are in the quarantine file"
-
-
-def repair(store: Store, checks: list[PassCheck]) -> int:
-    """Remove the commits that `verify` found damaged, so that the next build does their units again.
-
-    Only while no build runs: an attempt that had already lost against a commit must not find it gone.
-    """
-    for check in checks:
-        for unit in check.damaged:
-            store.files.delete(f"{check.name}/commits/{unit}.json")
-    return sum(len(check.damaged) for check in checks)
-
-
-def gc(store: Store, dry_run: bool = False) -> tuple[int, int]:
-    """Remove what no commit names; return how many files and bytes.
-
-    Safe while builds run. A part of a unit that is not committed yet is left alone: an attempt may be about to
-    commit it. Once the unit is committed no other part of it can ever become real.
-    """
-    garbage = list(_unfinished(store, ""))
-    for pass_store in store.passes():
-        garbage += _lost_parts(pass_store)
-        for folder in ("", "/parts", "/quarantine", "/commits", "/events"):
-            garbage += _unfinished(store, pass_store.name + folder)
-    if not dry_run:
-        for info in garbage:
-            store.files.delete(info.path)
-    return len(garbage), sum(info.size for info in garbage)
-
-
-def _unfinished(store: Store, folder: str) -> Iterator[FileInfo]:
-    for info in store.files.list_unfinished(folder):
-        if time.time() - info.modified > _UNFINISHED_AFTER:
-            yield info
-
-
-def _lost_parts(store: PassStore) -> Iterator[FileInfo]:
-    # List first, then read the commits: the other way round, a part written and committed in between would be lost.
-    parts = list(store.files.list(f"{store.name}/parts"))  # <unit>-<table>-<hash>.parquet
-    quarantines = list(store.files.list(f"{store.name}/quarantine"))  # <unit>-<hash>.jsonl
-    committed = store.committed()
-    named: set[str] = set()
-    for commit in store.commits(sorted(committed)):
-        named.update(part.path for part in commit.files())
-    for infos, dashes in ((parts, 2), (quarantines, 1)):
-        for info in infos:
-            unit = info.path.rpartition("/")[2].rsplit("-", dashes)[0]
-            if info.path not in named and unit in committed:
-                yield info

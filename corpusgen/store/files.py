@@ -23,6 +23,8 @@ import pyarrow as pa
 from corpusgen.errors import StoreError, StoreUnavailableError
 
 TEMPORARY_PREFIX = ".tmp-"
+_UNSUPPORTED = {errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}  # what file systems say of what they lack
+_NO_HARD_LINKS = {errno.EPERM, errno.EMLINK, errno.EXDEV} | _UNSUPPORTED
 
 
 @dataclass(frozen=True)
@@ -53,11 +55,17 @@ class Files(Protocol):
     def create(self, path: str, data: bytes) -> bool:
         """Put a whole file in place atomically unless one is there; False if one is."""
 
+    def copy(self, source: str, target: str) -> None:
+        """Put a copy of a file in place atomically, replacing what was there; FileNotFoundError without a source."""
+
     def exists(self, path: str) -> bool:
         """Whether there is such a file."""
 
     def list(self, folder: str) -> Iterator[FileInfo]:
         """The finished files directly in a folder, in the order of their names; none if it does not exist."""
+
+    def folders(self, folder: str) -> Iterator[str]:
+        """The names of the folders directly in a folder; none if it does not exist."""
 
     def list_unfinished(self, folder: str) -> Iterator[FileInfo]:
         """What interrupted writes left behind in a folder."""
@@ -113,8 +121,12 @@ class LocalFiles:
         try:
             with open(self._full(path), "rb") as file:
                 return file.read()
+        except FileNotFoundError:
+            raise
         except NotADirectoryError as error:  # the root is a file: whatever it is, it holds no store
             raise FileNotFoundError(error.filename) from None
+        except OSError as error:
+            raise _explained(error, "read", f"{self._root}/{path}") from error
 
     def read_many(self, paths: Iterable[str]) -> Iterator[bytes]:
         """One after the other: threads would cost more than they save."""
@@ -137,13 +149,37 @@ class LocalFiles:
             except FileExistsError:
                 return False
             except OSError as error:
-                if error.errno in (errno.EPERM, errno.ENOTSUP, errno.EMLINK):
+                if error.errno in _NO_HARD_LINKS:
                     raise StoreError(
                         f"{self.url}: this file system has no hard links, which the store needs to commit a unit "
                         "exactly once; put the store on another disk or on S3"
                     ) from error
                 raise
         return True
+
+    def copy(self, source: str, target: str) -> None:
+        """A second hard link with a temporary name, renamed: no data is copied, unless the disk has no links."""
+        origin, full = self._full(source), self._full(target)
+        folder = os.path.dirname(full)
+        temporary = f"{folder}/{TEMPORARY_PREFIX}{secrets.token_hex(8)}"
+        if not os.path.isfile(origin):
+            raise FileNotFoundError(origin)
+        try:
+            _make_folder(folder)
+            try:
+                os.link(origin, temporary)
+            except OSError as error:
+                if error.errno not in _NO_HARD_LINKS:
+                    raise
+                self.write(target, self.read(source))
+            else:
+                os.replace(temporary, full)
+                _sync_folder(folder)
+        except OSError as error:
+            raise _explained(error, "write to", folder) from error
+        finally:
+            with suppress(OSError):  # it is still there if both names were links to one file already
+                os.unlink(temporary)
 
     def exists(self, path: str) -> bool:
         """Whether there is such a file."""
@@ -152,6 +188,15 @@ class LocalFiles:
     def list(self, folder: str) -> Iterator[FileInfo]:
         """The finished files of a folder, by name."""
         return (info for info in self._entries(folder) if not _is_temporary(info.path))
+
+    def folders(self, folder: str) -> Iterator[str]:
+        """The folders in a folder, by name."""
+        try:
+            yield from sorted(entry.name for entry in os.scandir(self._full(folder)) if entry.is_dir())
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        except OSError as error:
+            raise _explained(error, "list", f"{self._root}/{folder}") from error
 
     def list_unfinished(self, folder: str) -> Iterator[FileInfo]:
         """The temporary files of a folder."""
@@ -163,6 +208,8 @@ class LocalFiles:
             names = sorted(entry.name for entry in os.scandir(place) if entry.is_file(follow_symlinks=False))
         except (FileNotFoundError, NotADirectoryError):
             return
+        except OSError as error:
+            raise _explained(error, "list", f"{self._root}/{folder}") from error
         for name in names:
             path = f"{folder}/{name}".lstrip("/")
             try:
@@ -173,8 +220,12 @@ class LocalFiles:
 
     def delete(self, path: str) -> None:
         """Remove a file."""
-        with suppress(FileNotFoundError):
+        try:
             os.unlink(self._full(path))
+        except (FileNotFoundError, NotADirectoryError):
+            pass
+        except OSError as error:
+            raise _explained(error, "remove", f"{self._root}/{path}") from error
 
     def open(self, path: str) -> pa.NativeFile:
         """A memory map: workers on one machine share its pages."""
@@ -195,10 +246,10 @@ def _temporary_file(folder: str, data: bytes | pa.Buffer) -> Iterator[str]:
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
             file.flush()
-            os.fsync(descriptor)
+            _sync(descriptor, folder)
         yield temporary
     except OSError as error:
-        raise _explained(error, folder) from error
+        raise _explained(error, "write to", folder) from error
     finally:
         with suppress(OSError):
             os.unlink(temporary)
@@ -222,25 +273,36 @@ def _sync_folder(folder: str) -> None:
     """Make a rename or link in this folder survive a power cut."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
-        os.fsync(descriptor)
+        _sync(descriptor, folder)
     finally:
         os.close(descriptor)
 
 
-def _explained(error: OSError, folder: str) -> OSError | StoreError:
+def _sync(descriptor: int, folder: str) -> None:
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in _UNSUPPORTED:
+            raise
+        raise StoreError(
+            f"{folder}: this file system cannot promise that what was written survives a power cut (fsync: "
+            f"{error.strerror}); use another disk or S3"
+        ) from error
+
+
+def _explained(error: OSError, what: str, path: str) -> StoreError:
+    """The error of a system call as one that says what to do."""
     match error.errno:
         case errno.ENOSPC | errno.EDQUOT:
             return StoreError(
-                f"no space left for {folder}; free some and run the same command again: "
+                f"no space left for {path}; free some and run the same command again: "
                 "everything committed so far is kept"
             )
-        case errno.EACCES | errno.EPERM | errno.EROFS:
-            return StoreError(f"cannot write to {folder}: {error.strerror}")
         case errno.ENOENT:
-            return StoreError(f"cannot write to {folder}: no file can be made there; give a folder on a disk")
+            return StoreError(f"cannot {what} {path}: no file can be made there; give a folder on a disk")
         case errno.ENOTDIR | errno.EEXIST | errno.EISDIR | errno.ENOTEMPTY:
-            return StoreError(f"cannot write to {folder}: a file or folder of that name is in the way")
+            return StoreError(f"cannot {what} {path}: a file or folder of that name is in the way")
         case errno.EIO | errno.ESTALE | errno.ETIMEDOUT:
-            return StoreUnavailableError(f"{folder} does not answer: {error.strerror}")
+            return StoreUnavailableError(f"{path} does not answer: {error.strerror}")
         case _:
-            return error
+            return StoreError(f"cannot {what} {path}: {error.strerror or error}")

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from corpusgen.errors import StoreError
+from corpusgen.store.parts import read_parts
 from corpusgen.store.records import Part
 from corpusgen.store.store import PassStore, Store
 
@@ -17,35 +18,32 @@ class CommittedTable:
     """A table of a pass as it was committed when this object was made.
 
     Rows come in the order of the plan, whatever the order in which the units were done. A build may go on
-    meanwhile: what it commits later is not seen; make a new object to see it.
+    meanwhile: what it commits later is not seen; make a new object to see it. With `finished` the pass must be
+    complete, and is waited for if its last commits do not show yet: for what is made from all of its rows.
 
     >>> sentences = CommittedTable("corpora/en", "harvest", "sentences")   # doctest: +SKIP
     >>> for batch in sentences.batches(columns=["text"]): ...              # doctest: +SKIP
     """
 
-    def __init__(self, root: str | Store, pass_name: str, table: str) -> None:
+    def __init__(self, root: str | Store, pass_name: str, table: str, *, finished: bool = False) -> None:
         store = root if isinstance(root, Store) else Store.at(root)
         self._pass: PassStore = store.pass_store(pass_name)
-        plan = self._pass.plan()
+        plan = self._pass.plan(wait=finished)
         if table not in plan.tables:
             raise StoreError(
                 f"{store.url}: the pass {pass_name!r} has no table {table!r}; it has {', '.join(plan.tables)}"
             )
         self.name = table
         self.schema: pa.Schema = plan.tables[table]
-        self._planned = [unit.id for unit in plan.units]
-        done = self._pass.committed()
-        self._done = [unit for unit in self._planned if unit in done]
-
-    @property
-    def complete(self) -> bool:
+        self._known = self._pass.all_commits(plan) if finished else None
+        self._done = [unit.id for unit in plan.units] if finished else self._pass.done_units(plan)
+        self.complete = len(self._done) == len(plan.units)
         """Whether every unit of the plan was committed."""
-        return len(self._done) == len(self._planned)
 
     @cached_property
     def parts(self) -> list[Part]:
         """The parts of this table in reading order; units without rows have none."""
-        commits = self._pass.commits(self._done)
+        commits = self._known or self._pass.commits(self._done)
         return [commit.parts[self.name] for commit in commits if self.name in commit.parts]
 
     @property
@@ -55,26 +53,26 @@ class CommittedTable:
 
     def batches(self, columns: Sequence[str] | None = None, batch_size: int = 8192) -> Iterator[pa.RecordBatch]:
         """All rows as record batches of at most `batch_size` rows; a batch never spans two parts."""
-        for part in self.parts:
-            yield from self.part_batches(part, columns, batch_size)
+        return self._batches(self.parts, columns, batch_size)
 
     def part_batches(
         self, part: Part, columns: Sequence[str] | None = None, batch_size: int = 8192
     ) -> Iterator[pa.RecordBatch]:
         """The rows of one part."""
+        return self._batches([part], columns, batch_size)
+
+    def _batches(
+        self, parts: Sequence[Part], columns: Sequence[str] | None, batch_size: int
+    ) -> Iterator[pa.RecordBatch]:
         unknown = [name for name in columns or () if name not in self.schema.names]
         if unknown:
             raise StoreError(
                 f"table {self.name!r} has no column {', '.join(unknown)}; it has {', '.join(self.schema.names)}"
             )
-        try:
-            with self._pass.files.open(part.path) as source, pq.ParquetFile(source) as file:
+        # All bytes of a part, also for some of its columns: only the whole has a hash that tells whether it is damaged.
+        for data in read_parts(self._pass.files, parts):
+            with pq.ParquetFile(pa.BufferReader(data)) as file:
                 yield from file.iter_batches(batch_size, columns=columns)
-        except (OSError, pa.ArrowInvalid) as error:
-            raise StoreError(
-                f"{self._pass.files.url}/{part.path} was committed but cannot be read ({error}); "
-                f"`corpusgen verify {self._pass.files.url}` tells what else is wrong"
-            ) from error
 
     def to_table(self, columns: Sequence[str] | None = None) -> pa.Table:
         """Everything in memory: for small tables."""

@@ -47,6 +47,8 @@ _REMEDIES = {
     "NoCredentials": "no credentials found; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile or a role",
     "RequestTimeTooSkewed": "this machine's clock is more than 15 minutes off; set it, best by NTP",
     "403": "access denied; check the credentials and the bucket's policy",
+    # A HEAD has no body that would tell more.
+    "400": "the server refuses the request, as it does when a session token has expired: renew the credentials",
 }
 _TRANSIENT = {
     *("InternalError", "SlowDown", "ServiceUnavailable", "RequestTimeout", "500", "502", "503", "504"),
@@ -54,6 +56,7 @@ _TRANSIENT = {
 }
 _READERS = 32
 _MULTIPART = TransferConfig(multipart_threshold=64 << 20, multipart_chunksize=32 << 20)
+_SERVER_SIDE = TransferConfig(multipart_threshold=5 << 30, multipart_chunksize=1 << 30)
 
 
 def _patient(method: Callable[P, R]) -> Callable[P, R]:
@@ -176,6 +179,17 @@ class S3Files:
         return True
 
     @_patient
+    def copy(self, source: str, target: str) -> None:
+        """The server copies by itself; one PUT up to the 5 GB that it takes, else a multipart upload."""
+        origin = {"Bucket": self._bucket, "Key": self._key(source)}
+        try:
+            self._client.copy(origin, self._bucket, self._key(target), Config=_SERVER_SIDE)
+        except botocore.exceptions.ClientError as error:
+            if _code(error) in ("404", "NoSuchKey"):
+                raise FileNotFoundError(f"{self.url}/{source}") from error
+            raise
+
+    @_patient
     def exists(self, path: str) -> bool:
         """Whether there is such an object."""
         try:
@@ -186,10 +200,27 @@ class S3Files:
             raise
         return True
 
+    @_patient
+    def describe(self, path: str) -> tuple[FileInfo, str]:
+        """An object's size, time of change and ETag, which is another one if its bytes are."""
+        try:
+            head = self._client.head_object(Bucket=self._bucket, Key=self._key(path))
+        except botocore.exceptions.ClientError as error:
+            if _code(error) in ("404", "NoSuchKey"):
+                raise FileNotFoundError(f"{self.url}/{path}") from error
+            raise
+        return FileInfo(path, head["ContentLength"], head["LastModified"].timestamp()), head["ETag"]
+
     def list(self, folder: str) -> Iterator[FileInfo]:
         """The objects of a folder, by name."""
         for info in self._listed(self._below(folder), Delimiter="/"):
             yield replace(info, path=f"{folder}/{info.path.rpartition('/')[2]}".lstrip("/"))
+
+    def folders(self, folder: str) -> Iterator[str]:
+        """The prefixes that objects below a folder have in common, by name."""
+        for page in self._pages(Prefix=self._below(folder), Delimiter="/"):
+            for entry in page.get("CommonPrefixes", []):
+                yield entry["Prefix"].rstrip("/").rpartition("/")[2]
 
     def tree(self) -> Iterator[FileInfo]:
         """All objects below the root, however deep, by name; the root itself, if it is an object, has an empty path."""
@@ -200,12 +231,16 @@ class S3Files:
 
     def _listed(self, prefix: str, **options: str) -> Iterator[FileInfo]:
         """The objects whose keys begin so, each with its key as its path."""
-        token: dict[str, str] = {}
-        while True:
-            page = self._page(Prefix=prefix, **options, **token)
+        for page in self._pages(Prefix=prefix, **options):
             for entry in page.get("Contents", []):
                 if not entry["Key"].endswith("/"):  # the marker that some servers and consoles leave for a folder
                     yield FileInfo(entry["Key"], entry["Size"], entry["LastModified"].timestamp())
+
+    def _pages(self, **options: str) -> Iterator[dict[str, Any]]:
+        token: dict[str, str] = {}
+        while True:
+            page = self._page(**options, **token)
+            yield page
             if not page.get("IsTruncated"):
                 return
             token = {"ContinuationToken": page["NextContinuationToken"]}

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from corpusgen.errors import DamagedPartError
+from corpusgen.store.parts import read_part
 from corpusgen.store.records import Commit, Part, Totals
 from corpusgen.store.store import PassStore, Store
 
@@ -46,8 +48,12 @@ class PassStatus:
     def failures(self) -> list[dict[str, Any]]:
         """Some of the records that are in quarantine; no file of them is read twice."""
         while self._quarantines and len(self._failures) < _FAILURES_SHOWN:
-            lines = self._store.files.read(self._quarantines.pop(0).path).splitlines()
-            self._failures += map(json.loads, lines[:_FAILURES_SHOWN])
+            try:
+                lines = read_part(self._store.files, self._quarantines.pop(0)).splitlines()
+            except DamagedPartError as error:
+                self._failures.append({"stage": "quarantine", "error": str(error)})
+            else:
+                self._failures += map(json.loads, lines[:_FAILURES_SHOWN])
         return self._failures[:_FAILURES_SHOWN]
 
 

@@ -16,16 +16,46 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import os
+import time
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from corpusgen.errors import StoreError
+from corpusgen.errors import StoreError, StoreUnavailableError
 from corpusgen.store.files import Files, open_files
-from corpusgen.store.records import FORMAT, Commit, Part, Plan, StageCount, content_hash, to_json
+from corpusgen.store.parts import encoded, read_part
+from corpusgen.store.records import (
+    FORMAT,
+    Commit,
+    Part,
+    Plan,
+    StageCount,
+    content_hash,
+    from_json,
+    is_sealed,
+    sealed,
+    to_json,
+    unsealed,
+)
+
+# A shared file system may show a file to one machine some time after another one has written it: NFS within a minute.
+_PATIENCE_SECONDS = float(os.environ.get("CORPUSGEN_COMMIT_PATIENCE_SECONDS", "90"))
+_PAUSE_SECONDS = 1.0
+_FEW = 32
+
+T = TypeVar("T")
+
+
+_FIELDS = {"format": int, "passes": list, "settings": dict, "models": dict, "merged": list}  # of corpus.json
+
+
+_SECTIONS = frozenset(
+    {"source", "language", "segmenter", "filters", "sample", "generate", "translation", "vectors", "masked", "rules"}
+)
 
 
 class PassStore:
@@ -44,10 +74,11 @@ class PassStore:
         """Whether this pass was ever begun."""
         return self.files.exists(self._path("plan.json")) or bool(self.committed())
 
-    def plan(self) -> Plan:
-        """The plan; StoreError if there is none yet."""
+    def plan(self, wait: bool = False) -> Plan:
+        """The plan; StoreError if there is none yet, or, to `wait`, if none shows for a while."""
+        path = self._path("plan.json")
         try:
-            return Plan.decode(self.files.read(self._path("plan.json")))
+            return Plan.decode(_patiently(self.files.read, path) if wait else self.files.read(path))
         except FileNotFoundError:
             if self.committed():
                 raise StoreError(
@@ -55,21 +86,29 @@ class PassStore:
                     "build again with the same settings to write it anew"
                 ) from None
             raise StoreError(f"{self.files.url}: the pass {self.name!r} has not been started") from None
-        except (ValueError, LookupError, TypeError, AttributeError) as error:
-            raise StoreError(f"{self.files.url}/{self._path('plan.json')} is damaged: {error}") from error
+        except ValueError as error:
+            raise StoreError(
+                f"{self.files.url}/{self._path('plan.json')} is damaged ({error}); "
+                f"`corpusgen verify --repair {self.files.url}` removes it, then build again"
+            ) from error
 
     def ensure_plan(self, plan: Plan) -> None:
         """Write the plan, or see that the one that is there is the same."""
         if len({unit.id for unit in plan.units}) != len(plan.units):
             raise StoreError(f"the plan of the pass {self.name!r} names a unit twice")
         data = plan.encode()
-        if self.files.create(self._path("plan.json"), data):
-            return
-        stored = self.files.read(self._path("plan.json"))
-        if stored != data:
+        path = self._path("plan.json")
+        stored = _create(self.files, path, data)
+        if stored not in (data, unsealed(data)):  # plans of version 0.1 have no checksum
+            old = self.plan()
+            remedy = "use a new store, or remove this one to start over"
+            if old.fingerprint == plan.fingerprint and any(
+                "part" in record for u in plan.units for record in u.records
+            ):
+                remedy = f"`corpusgen verify --repair {self.files.url}` takes its plan back, then build again"
             raise StoreError(
                 f"{self.files.url}: the pass {self.name!r} was planned for other input or by another version "
-                f"({_plan_difference(self.plan(), plan)}); use a new store, or remove this one to start over"
+                f"({_plan_difference(old, plan)}); {remedy}"
             )
 
     # --------------------------------------------------------------- commits
@@ -79,6 +118,14 @@ class PassStore:
         listing = self.files.list(self._path("commits"))
         return {PurePosixPath(info.path).stem for info in listing if info.path.endswith(".json")}
 
+    def done_units(self, plan: Plan) -> list[str]:
+        """The units of a plan that are done, in its order. Where few seem to be missing, they are asked for by name."""
+        listed = self.committed()
+        missing = [unit.id for unit in plan.units if unit.id not in listed]
+        if len(missing) <= _FEW:
+            listed.update(filter(self.is_committed, missing))
+        return [unit.id for unit in plan.units if unit.id in listed]
+
     def is_committed(self, unit: str) -> bool:
         """Whether this unit is done."""
         return self.files.exists(self._commit_path(unit))
@@ -87,12 +134,19 @@ class PassStore:
         return self._path("commits", f"{unit}.json")
 
     def read_commit(self, unit: str) -> Commit:
-        """The commit of a unit; StoreError if it is damaged."""
+        """The commit of a unit; StoreError if it is damaged, FileNotFoundError if there is none."""
         return self._parse_commit(unit, self.files.read(self._commit_path(unit)))
+
+    def is_sealed(self, unit: str) -> bool:
+        """Whether the commit of a unit vouches for what it was made from (see `records.is_sealed`)."""
+        return is_sealed(self.files.read(self._commit_path(unit)))
 
     def _parse_commit(self, unit: str, data: bytes) -> Commit:
         try:
-            return Commit.decode(data)
+            commit = Commit.decode(data)
+            if commit.unit != unit:
+                raise ValueError(f"it speaks of {commit.unit}")
+            return commit
         except ValueError as error:
             raise StoreError(
                 f"{self.files.url}/{self._commit_path(unit)} is damaged ({error}); "
@@ -101,11 +155,31 @@ class PassStore:
 
     def commits(self, units: Iterable[str] | None = None) -> Iterator[Commit]:
         """The commits, by default all there are, in the order of the plan."""
-        if units is None:
-            done = self.committed()
-            units = [unit.id for unit in self.plan().units if unit.id in done]
-        units = list(units)
-        yield from map(self._parse_commit, units, self.files.read_many(map(self._commit_path, units)))
+        units = self.done_units(self.plan()) if units is None else list(units)
+        try:
+            yield from map(self._parse_commit, units, self.files.read_many(map(self._commit_path, units)))
+        except FileNotFoundError as error:
+            raise StoreError(f"{error.filename or error} was removed while it was to be read; try again") from None
+
+    def all_commits(self, plan: Plan) -> list[Commit]:
+        """The commits of all units of a finished pass, in the order of its plan; StoreError if one is missing.
+
+        A listing may lag behind, so that a commit which is not listed is asked for by its name, for a while.
+        """
+        listed = self.committed()
+        found = {commit.unit: commit for commit in self.commits(u.id for u in plan.units if u.id in listed)}
+        for unit in plan.units:
+            if unit.id not in found:
+                try:
+                    found[unit.id] = _patiently(self.read_commit, unit.id)
+                except FileNotFoundError:
+                    raise StoreError(
+                        f"{self.files.url}: not all of the {len(plan.units):,} units of the pass {self.name!r} are "
+                        f"committed ({unit.id} is not), so that what comes next cannot begin; build again to do them. "
+                        "If this comes again, another program removes files from the store, or its file system does "
+                        "not show what other machines write to it"
+                    ) from None
+        return [found[unit.id] for unit in plan.units]
 
     def commit(
         self,
@@ -121,17 +195,16 @@ class PassStore:
         parts = {name: self._write_table(unit, name, table) for name, table in tables.items() if table.num_rows}
         quarantine = self._write_quarantine(unit, quarantined) if quarantined else None
         commit = Commit(unit, attempt, parts, quarantine, stages, worker, now)
-        if self.files.create(self._commit_path(unit), commit.encode()):
-            return True
         # The answer to our own first try may have been lost on the way, and a retry then finds our own commit.
-        return self.read_commit(unit).attempt == attempt
+        winner = _create(self.files, self._commit_path(unit), commit.encode())
+        return self._parse_commit(unit, winner).attempt == attempt
 
     def adopt(self, unit: str, other: Store) -> None:
         """Take over a unit that another store has committed: its very parts and commit, unless we have one."""
         commit = other.pass_store(self.name).read_commit(unit)
         for part in commit.files():
-            self.files.write(part.path, other.read_part(part))
-        self.files.create(self._commit_path(unit), commit.encode())
+            self.files.write(part.path, read_part(other.files, part, thorough=True))
+        self.files.create(self._commit_path(unit), other.files.read(self._commit_path(unit)))
 
     def _write_table(self, unit: str, name: str, table: pa.Table) -> Part:
         return self._write_part("parts", f"{unit}-{name}", "parquet", encoded(table), table.num_rows)
@@ -144,7 +217,7 @@ class PassStore:
         digest = hashlib.sha256(data).hexdigest()
         path = self._path(folder, f"{stem}-{digest[:16]}.{suffix}")
         self.files.write(path, data)
-        return Part(path, digest, rows, data.size)
+        return Part(path, digest, rows, data.size, zlib.crc32(data))
 
     # --------------------------------------------------------------- reading
 
@@ -152,8 +225,7 @@ class PassStore:
         """The quarantined records, unit by unit."""
         for commit in self.commits(units):
             if commit.quarantine:
-                for line in self.files.read(commit.quarantine.path).splitlines():
-                    yield json.loads(line)
+                yield from map(json.loads, read_part(self.files, commit.quarantine).splitlines())
 
 
 class Store:
@@ -176,25 +248,31 @@ class Store:
         """One pass of this store."""
         return PassStore(self.files, name)
 
-    def corpus(self) -> dict[str, Any]:
-        """What determines the content of this corpus."""
+    def corpus(self, wait: bool = False) -> dict[str, Any]:
+        """What determines the content of this corpus; to `wait` is to give it a while to show."""
         try:
-            corpus: dict[str, Any] = json.loads(self.files.read("corpus.json"))
+            data = _patiently(self.files.read, "corpus.json") if wait else self.files.read("corpus.json")
+            corpus = from_json(unsealed(data), dict[str, Any])
+            _check_corpus(corpus)
         except FileNotFoundError:
             raise StoreError(f"{self.url}: there is no corpus here (corpus.json is missing)") from None
         except ValueError as error:
-            raise StoreError(f"{self.url}/corpus.json is damaged: {error}") from error
+            raise StoreError(
+                f"{self.url}/corpus.json is damaged ({error}); `corpusgen verify --repair {self.url}` moves it away, "
+                "then build again with the settings that the corpus was begun with"
+            ) from error
         return corpus
 
     def ensure_corpus(self, content: Mapping[str, Any]) -> None:
         """Start a corpus, or see that the one that is here was started with the same content settings."""
         corpus = {"format": FORMAT, **content}
-        if not create_once(self.files, "corpus.json", json.dumps(corpus, indent=1, ensure_ascii=False).encode()):
+        data = sealed(json.dumps(corpus, indent=1, ensure_ascii=False).encode())
+        if not create_once(self.files, "corpus.json", data):
             self.check_corpus(content)
 
     def check_corpus(self, content: Mapping[str, Any]) -> None:
         """StoreError unless the corpus that is here was started with the same content settings."""
-        found = list(differences(self.corpus(), json.loads(json.dumps({"format": FORMAT, **content}))))
+        found = list(differences(self.corpus(wait=True), json.loads(json.dumps({"format": FORMAT, **content}))))
         if found:
             raise StoreError(
                 f"{self.url} holds a corpus with other settings:\n"
@@ -202,22 +280,33 @@ class Store:
                 + "\nuse these again to resume, or give another `store`"
             )
 
-    def read_part(self, part: Part) -> bytes:
-        """The bytes of a file that a commit names; StoreError if they are not those that were committed."""
-        try:
-            data = self.files.read(part.path)
-        except FileNotFoundError:
-            data = b""
-        if hashlib.sha256(data).hexdigest() != part.sha256:
-            raise StoreError(
-                f"{self.url}/{part.path} is not what was committed; `corpusgen verify {self.url}` tells more"
-            )
-        return data
-
     def passes(self) -> list[PassStore]:
         """The passes that were started, in the order in which they build on each other."""
         names: list[str] = self.corpus().get("passes", [])
         return [store for name in names if (store := self.pass_store(name)).started()]
+
+
+def _check_corpus(corpus: Mapping[str, Any]) -> None:
+    """ValueError unless the fields that readers rely on are of their kinds."""
+    format_ = corpus.get("format", FORMAT)
+    if isinstance(format_, int) and format_ > FORMAT:
+        raise StoreError(f"the corpus has format {format_}, this version reads format {FORMAT}: update wicdistil")
+    for name, kind in _FIELDS.items():
+        if name in corpus and not isinstance(corpus[name], kind):
+            raise ValueError(f"{name}: {json.dumps(corpus[name])[:80]} is of the wrong kind")
+    for name in corpus.get("passes", []):
+        if not isinstance(name, str) or not name.isidentifier():
+            raise ValueError(f"passes: {json.dumps(name)[:80]} is not the name of a pass")
+    settings: Mapping[str, Any] = corpus.get("settings", {})
+    sections = [settings[name] for name in _SECTIONS if settings.get(name) is not None]
+    models: Mapping[str, Any] = corpus.get("models", {})
+    for section in (*sections, *models.values(), *corpus.get("merged", [])):
+        if not isinstance(section, dict):
+            raise ValueError(f"{json.dumps(section)[:80]} stands where fields should be")
+    for name, model in models.items():
+        for key in ("id", "revision", "sha256"):
+            if not isinstance(model.get(key), str | None):
+                raise ValueError(f"models.{name}.{key}: {json.dumps(model[key])[:80]} is of the wrong kind")
 
 
 def create_once(files: Files, path: str, data: bytes) -> bool:
@@ -232,12 +321,28 @@ def create_once(files: Files, path: str, data: bytes) -> bool:
     return True
 
 
-def encoded(table: pa.Table) -> pa.Buffer:
-    """The bytes of a part with these rows."""
-    sink = pa.BufferOutputStream()
-    # One chunk a column: the bytes must not depend on how the rows came here.
-    pq.write_table(table.combine_chunks(), sink, compression="zstd")
-    return sink.getvalue()
+def _create(files: Files, path: str, data: bytes) -> bytes:
+    """Create a file unless one is there; return what is there then, ours or that of whoever was first."""
+
+    def try_it(path: str) -> bytes:
+        return data if files.create(path, data) else files.read(path)
+
+    try:
+        return _patiently(try_it, path)  # what is there may not show yet, or a repair has just removed it
+    except FileNotFoundError:
+        raise StoreUnavailableError(f"{files.url}/{path} is there, but cannot be read") from None
+
+
+def _patiently(look: Callable[[str], T], path: str) -> T:
+    """Look until a file shows; FileNotFoundError if it does not."""
+    started = time.monotonic()
+    while True:
+        try:
+            return look(path)
+        except FileNotFoundError:
+            if time.monotonic() - started > _PATIENCE_SECONDS:
+                raise
+            time.sleep(_PAUSE_SECONDS)
 
 
 def differences(old: Any, new: Any, path: str = "") -> Iterator[tuple[str, str, str]]:

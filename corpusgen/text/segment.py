@@ -6,6 +6,7 @@ cross a paragraph.
 
 from __future__ import annotations
 
+import bisect
 import itertools
 import os
 import re
@@ -15,8 +16,10 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from corpusgen.engine import Result, Stage
+from corpusgen.engine.time_limit import TimeLimit, TookTooLong
 from corpusgen.errors import StageError
 from corpusgen.models import confirmed
 from corpusgen.schemas import PLACE, REJECTS, SENTENCES
@@ -31,6 +34,17 @@ _CERTAIN_END = re.compile(
 )
 _MARK = re.compile(r"[.!?…]")
 
+LONGEST_PARAGRAPH = 1_000_000
+"""Characters of a paragraph that is split: more than a long novel has. The longest of Wikipedia have some ten thousand;
+what is longer than this is data, and would make as many rows as it likes in the memory of one worker."""
+
+_BYTES_AT_ONCE = 1 << 20
+
+# From every mark nupunkt looks ahead to the end of the word, which takes time by the square of the word's length, and
+# it remembers the words and ellipses that it has judged. There are no words of such length, so it is shown both ends.
+_LONGEST_WORD = 1000
+_LONG_WORD = re.compile(rf"(?<!\S)\S{{{_LONGEST_WORD + 1},}}+|[.\s]{{{_LONGEST_WORD + 1},}}+")
+
 
 class Segmented(NamedTuple):
     """The sentences of many paragraphs: each with its paragraph's index and its span there, and all their tokens."""
@@ -43,8 +57,8 @@ class Segmented(NamedTuple):
 class Segmenter(Protocol):
     """Splits paragraphs. Sentence spans count from the paragraph's start, token spans from the sentence's."""
 
-    def segment(self, paragraphs: Sequence[str]) -> Segmented:
-        """All sentences in the order of the text."""
+    def segment(self, paragraphs: Sequence[str], failed: dict[int, str] | None = None) -> Segmented:
+        """All sentences in the order of the text; `failed` gets the paragraphs that cannot be split, and why."""
 
 
 class RuleSegmenter:
@@ -56,18 +70,30 @@ class RuleSegmenter:
         self._sentence_spans = nupunkt.sent_spans
         self._sentence_spans("It loads its model when it is first called.")
 
-    def segment(self, paragraphs: Sequence[str]) -> Segmented:
+    def segment(self, paragraphs: Sequence[str], failed: dict[int, str] | None = None) -> Segmented:
         """Split one paragraph after the other, and the sentences of all of them into words."""
-        taken, spans, sentences = [], [], []
-        for index, text in enumerate(paragraphs):
-            for start, stop in self._spans(text):
-                surface = text[start:stop]
-                stripped = surface.strip()
-                if stripped:
-                    start += surface.index(stripped[0])
-                    taken.append(index)
-                    spans.append((start, start + len(stripped)))
-                    sentences.append(stripped)
+        taken: list[int] = []
+        spans: list[tuple[int, int]] = []
+        sentences: list[str] = []
+        with TimeLimit() as limit:
+            for index, text in enumerate(paragraphs):
+                before = len(taken)
+                try:
+                    limit.record = index
+                    for start, stop in self._spans(text):
+                        surface = text[start:stop]
+                        stripped = surface.strip()
+                        if stripped:
+                            start += surface.index(stripped[0])
+                            taken.append(index)
+                            spans.append((start, start + len(stripped)))
+                            sentences.append(stripped)
+                    limit.record = None
+                except TookTooLong as error:
+                    if failed is None:
+                        raise
+                    failed[index] = str(error)
+                    del taken[before:], spans[before:], sentences[before:]
         return Segmented(taken, spans, tokenize(sentences))
 
     def _spans(self, text: str) -> Iterator[tuple[int, int]]:
@@ -78,9 +104,27 @@ class RuleSegmenter:
             if mark is None or mark.end() == stop:
                 yield start, stop
             else:
-                for a, b in self._sentence_spans(text[start:stop]):
+                piece = text[start:stop]
+                ask = self._sentence_spans if len(piece) <= _LONGEST_WORD else self._spans_without_long_words
+                for a, b in ask(piece):
                     yield start + a, start + b
             start = stop
+
+    def _spans_without_long_words(self, text: str) -> list[tuple[int, int]]:
+        """What nupunkt says of a piece whose long words it sees shortened."""
+        kept: list[str] = []
+        removed = [0]  # characters, before each piece that is kept
+        end = 0
+        for word in _LONG_WORD.finditer(text):
+            start, stop = word.start() + _LONGEST_WORD // 2, word.end() - _LONGEST_WORD // 2
+            # What meets at the cut met somewhere before: two dots with a space between must not become neighbours.
+            stop = text.find(text[start - 1], stop, word.end()) + 1 or stop
+            kept.append(text[end:start])
+            removed.append(removed[-1] + stop - start)
+            end = stop
+        ends = list(itertools.accumulate(map(len, kept)))
+        found = self._sentence_spans("".join([*kept, text[end:]]))
+        return [(a + removed[bisect.bisect(ends, a)], b + removed[bisect.bisect(ends, b)]) for a, b in found]
 
 
 class StanzaSegmenter:
@@ -109,13 +153,13 @@ class StanzaSegmenter:
                 "processors='tokenize')\"` and give the folder as segmenter.model_dir"
             ) from error
 
-    def segment(self, paragraphs: Sequence[str]) -> Segmented:
-        """Split all paragraphs in one call; each stays a document of its own."""
+    def segment(self, paragraphs: Sequence[str], failed: dict[int, str] | None = None) -> Segmented:
+        """Split all paragraphs in one call; each stays a document of its own, and none can fail alone."""
         import stanza
 
         documents = self._pipeline([stanza.Document([], text=text) for text in paragraphs])
         taken, spans, counts, starts, ends = [], [], [], [], []
-        for index, document in enumerate(documents):
+        for index, (_, document) in enumerate(zip(paragraphs, documents, strict=True)):
             for sentence in document.sentences:
                 start = sentence.tokens[0].start_char
                 taken.append(index)
@@ -150,9 +194,25 @@ class SegmentSentences(Stage):
         self._segmenter = StanzaSegmenter(self.language, folder, self.use_gpu)
 
     def process(self, rows: pa.Table) -> Result:
-        """Split each paragraph; one without a sentence is rejected."""
+        """Split each paragraph; one without a sentence is rejected, one that cannot be split is quarantined."""
+        parts = list(map(self._split, _some_at_once(rows) if self.kind == "rules" else [rows]))
+        return Result(
+            pa.concat_tables([part.rows for part in parts]).combine_chunks(),
+            pa.concat_tables([part.rejects for part in parts]),
+            [record for part in parts for record in part.quarantined],
+            sum(part.used or 0 for part in parts),
+        )
+
+    def _split(self, rows: pa.Table) -> Result:
         texts = rows["text"].to_pylist()
-        taken, spans, tokens = self._segmenter.segment(texts)
+        failed = {
+            index: f"a paragraph of {len(text):,} characters: more than {LONGEST_PARAGRAPH:,} are not split"
+            for index, text in enumerate(texts)
+            if len(text) > LONGEST_PARAGRAPH
+        }
+        for index in failed:
+            texts[index] = ""
+        taken, spans, tokens = self._segmenter.segment(texts, failed)
         numbers = [number for _, some in itertools.groupby(taken) for number, _ in enumerate(some)]
         sentences = [texts[index][start:stop] for index, (start, stop) in zip(taken, spans, strict=True)]
         offsets = pa.array(np.concatenate(([0], np.cumsum(tokens.counts))), pa.int32())
@@ -164,7 +224,18 @@ class SegmentSentences(Stage):
             ("token_ends", pa.ListArray.from_arrays(offsets, pa.array(tokens.ends, pa.int32()))),
         ):
             table = table.append_column(name, column)
-        empty = sorted(set(range(len(texts))).difference(taken))
+        empty = sorted(set(range(len(texts))).difference(taken, failed))
         rejects = rows.select(REJECTS.names[:2]).take(pa.array(empty, pa.int64()))
         rejects = rejects.append_column("reason", pa.array(["no sentence"] * len(empty), pa.string()))
-        return Result(table, rejects, used=len(texts) - len(empty))
+        places = rows.select(["source", "article", "paragraph"]).take(pa.array(sorted(failed), pa.int64())).to_pylist()
+        quarantined = [
+            {"error": failed[index], "record": place} for index, place in zip(sorted(failed), places, strict=True)
+        ]
+        return Result(table, rejects, quarantined, used=len(texts) - len(empty) - len(failed))
+
+
+def _some_at_once(rows: pa.Table) -> list[pa.Table]:
+    """Slices of about so many bytes of text: Python takes a hundred times as much memory for very short sentences."""
+    sizes = np.cumsum(pc.binary_length(rows["text"]).to_numpy())
+    cuts = np.flatnonzero(np.diff(sizes // _BYTES_AT_ONCE)) + 1
+    return [rows.slice(a, b - a) for a, b in itertools.pairwise([0, *cuts.tolist(), rows.num_rows])]

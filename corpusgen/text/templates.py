@@ -120,7 +120,7 @@ def with_templates_replaced(text: str) -> str:
 def _template(match: re.Match[str]) -> str:
     body: str = match[1]
     name, _, arguments = body.partition("|")
-    shown = _kind(name)
+    shown = (_known_kind if len(name) <= _LONGEST_NAME else _kind)(name)
     if not isinstance(shown, str):
         shown = shown(_arguments(name, arguments))
     if shown == HOLE and "\n" in body:  # spread over lines: a box beside the text, not a part of it
@@ -131,7 +131,6 @@ def _template(match: re.Match[str]) -> str:
 _Handler = Callable[[dict[str, str]], str]
 
 
-@lru_cache(maxsize=20_000)
 def _kind(written: str) -> str | _Handler:
     """What a template of this name leaves: a fixed text, or a function of its arguments."""
     name = " ".join(written.replace("_", " ").split()).lower().removeprefix("template:")
@@ -149,6 +148,10 @@ def _kind(written: str) -> str | _Handler:
     if not name or name.startswith(_INVISIBLE_PREFIXES) or _VARIABLE.match(name):
         return GONE
     return name_shown if _ORDINAL.fullmatch(name_shown := written.strip()) else HOLE
+
+
+_LONGEST_NAME = 255  # of a template, by MediaWiki's rules; what is longer need not be remembered, and would take memory
+_known_kind = lru_cache(maxsize=20_000)(_kind)
 
 
 def _arguments(name: str, written: str) -> dict[str, str]:
@@ -233,8 +236,12 @@ def _number(written: str) -> str:
 
 def _unit(written: str) -> str:
     if multiple := _MULTIPLE.fullmatch(written):
-        unit = _unit(multiple[2])
+        unit = _plain_unit(multiple[2])
         return f"{_MULTIPLES[multiple[1]]} {unit}" if unit else ""
+    return _plain_unit(written)
+
+
+def _plain_unit(written: str) -> str:
     known = _UNITS.get(written.lower())
     return known or (written if _UNIT.fullmatch(written) else "")
 

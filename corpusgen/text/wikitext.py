@@ -61,7 +61,7 @@ _REDIRECT_WORDS = names(
     "ανακατευθυνση, ανακατεύθυνση, הפניה, अनुप्रेषित, पुनर्प्रेषित, alidirektu, alidirekti, suuna, birzuzendu, "
     "presmeruj, preusmjeri, preusmeritev, peradresavimas, เปลี่ยนทาง, lencongan, tilvísun, дахьаьхьорг, əvəzetmə"
 )
-_REDIRECT = re.compile(rf"\ufeff?\s*#\s*(?:{_alternatives(_REDIRECT_WORDS)})\s*:?\s*\[\[", re.IGNORECASE)
+_REDIRECT = re.compile(rf"\ufeff?\s*+#\s*+(?:{_alternatives(_REDIRECT_WORDS)})\s*+:?\s*+\[\[", re.IGNORECASE)
 
 _DISAMBIGUATION_NAMES = names(
     # English, its redirects, and lists of people or things that share a name
@@ -339,6 +339,7 @@ _LOOSE = [(f" {stop}{after}", f"{stop}{after}") for stop in ",." for after in ("
 _LOOSE += [("( ", "("), (" )", ")")]
 _LOST_NOTE = re.compile(r"</?[Rr][Ee][Ff][^\n]*+")  # where a note has no end, it may be the rest of the paragraph
 _LOST_MARKS = ("[[", "]]", "{{", "}}", "{|", "'''")
+_ENDLESS_NUMBER = re.compile(r"&#[0-9]{1000,}+;?")  # of no character; Python refuses to read so many digits
 _INVISIBLE_CHARACTERS = ("\u200b", "\ufeff", "\u00ad", "\u200e", "\u200f", "\u2060")
 
 
@@ -354,7 +355,7 @@ def _tidied(text: str) -> str:
     if "<" in text:
         text = _LOST_NOTE.sub(HOLE, text)
     if "&" in text:
-        text = html.unescape(text)
+        text = html.unescape(_ENDLESS_NUMBER.sub("\ufffd", text))
     text = "".join([" ".join(line.split()) + "\n" for line in text.split("\n")])
     for loose, tight in _LOOSE:
         if loose in text:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,9 +11,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import ValidationError
 
 from corpusgen.errors import StoreError
+from distiller.described import MadeOf, described
+from distiller.losses import terms_of
 from distiller.runs import Columns, RunFolder
 from distiller.saved import CARD, IN_A_RUN, evaluation_in
 from distiller.settings import TrainSettings
@@ -21,6 +23,8 @@ Numbers = npt.NDArray[np.float64]
 
 _CHECKPOINTS_A_RATE = 4  # with fewer, it shows when there were validations rather than how fast it went
 _MOST_RATES = 60
+_STEPS = {"step", "loss"}
+_VALIDATIONS = {"step", "epoch", "loss", "ordered", "cosine_positive", "cosine_negative", "cosine_unrelated"}
 
 
 @dataclass(frozen=True)
@@ -48,12 +52,21 @@ class RunFacts:
         stored = run.started_with()
         made_of = stored.pop("made of", {})
         try:
-            settings = TrainSettings.model_validate({**stored, "output": run.url})
-        except ValidationError:
-            raise StoreError(f"{run.url} was made by another version of wicdistil: use that to report on it") from None
+            described(json.dumps(made_of).encode(), MadeOf)
+            settings = described(json.dumps({**stored, "output": run.url}).encode(), TrainSettings)
+        except ValueError as error:
+            raise StoreError(
+                f"{run.url} was made by another version of wicdistil, or its settings.json is damaged: {error}; use "
+                "that version to report on it"
+            ) from None
         card = f"{IN_A_RUN}/{CARD}"
-        evaluation = evaluation_in(run.files.read(card).decode()) if run.files.exists(card) else ""
-        return cls(run.url, settings, stored, made_of, *run.tables(), run.progress(), run.trained, evaluation)
+        evaluation = evaluation_in(run.files.read(card).decode(errors="replace")) if run.files.exists(card) else ""
+        steps, validations = run.tables()
+        terms = {term.name for term in terms_of(negatives=settings.negatives, crosslingual=settings.crosslingual)}
+        for name, table, columns in (("steps", steps, _STEPS), ("validations", validations, _VALIDATIONS)):
+            if table and (problem := _problem(table, terms | columns)):
+                raise StoreError(f"{run.url}/{name}.csv is damaged: {problem}; remove it")
+        return cls(run.url, settings, stored, made_of, steps, validations, run.progress(), run.trained, evaluation)
 
     @property
     def step(self) -> int:
@@ -97,3 +110,11 @@ class RunFacts:
     def mean_rate(self) -> float:
         """Triples/s over all the time of work."""
         return sum(float(np.diff(edges) @ rates) for edges, rates in self.rates) / self.seconds
+
+
+def _problem(table: Columns, columns: set[str]) -> str:
+    """What is wrong with a table of a run, if anything is."""
+    if missing := sorted(columns - table.keys()):
+        return f"it has no column {missing[0]}"
+    increasing = np.isfinite(table["step"]) & (np.diff(table["step"], prepend=0) > 0)
+    return "" if increasing.all() else f"no step can follow that of row {int(np.argmin(increasing))}"

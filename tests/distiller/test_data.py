@@ -1,6 +1,7 @@
 """Which triples are held out, the order of the others, and their states from a file shared by a node's workers."""
 
 import hashlib
+import json
 import multiprocessing
 import os
 import signal
@@ -171,6 +172,19 @@ def test_a_finished_copy_is_used_again_and_other_features_get_their_own(tmp_path
     assert np.array_equal(all_rows(MappedFeatures.open(tmp_path, "abc", forbidden)), STATES)
 
 
+def flip_bit(path, place=-3):
+    data = bytearray(path.read_bytes())
+    data[place] ^= 1
+    path.write_bytes(data)
+
+
+def without_hashes(path):
+    """As an earlier version wrote it."""
+    described = json.loads(path.read_text())
+    del described["sha256"]
+    path.write_text(json.dumps(described))
+
+
 @pytest.mark.parametrize(
     ("file", "damage"),
     [
@@ -180,12 +194,39 @@ def test_a_finished_copy_is_used_again_and_other_features_get_their_own(tmp_path
         ("complete.json", lambda path: path.unlink()),
         ("complete.json", lambda path: path.write_text('{"of')),
         ("complete.json", lambda path: path.write_text(path.read_text().replace("abc", "abx"))),
+        *((file, flip_bit) for file in ("ids.npy", "shape.json", "checksums.npy", "complete.json")),
+        ("complete.json", lambda path: path.write_text("[]")),
+        ("complete.json", without_hashes),
     ],
 )
 def test_a_damaged_copy_is_made_again(tmp_path, file, damage):
     MappedFeatures.open(tmp_path, "abc", lambda: [FeatureChunk(SENTENCES, -STATES)])
     damage(next(tmp_path.glob(f"*/{file}")))
     assert np.array_equal(all_rows(MappedFeatures.open(tmp_path, "abc", chunks)), STATES)
+
+
+@pytest.mark.parametrize("row", [0, 4, 9])
+def test_no_damaged_row_is_ever_given_and_the_copy_is_made_again(tmp_path, row):
+    features = MappedFeatures.open(tmp_path, "abc", chunks)
+    others = np.array([other for other in range(10) if other != row])
+    flip_bit(next(tmp_path.glob("*/states.f16")), row * STATES[0].nbytes + 17)
+    assert torch.equal(features.batch(others, torch.float16)[0], torch.from_numpy(STATES[others, 0]))
+    with pytest.raises(StageError) as refused:
+        all_rows(features)
+    message = str(refused.value)
+    assert f"copy of the layer states is damaged, in row {row} for one" in message
+    assert str(next(tmp_path.glob("*/states.f16")).parent) in message
+    assert "setting `cache`" in message
+    assert np.array_equal(all_rows(MappedFeatures.open(tmp_path, "abc", chunks)), STATES)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_features_that_are_no_numbers_are_refused_with_their_sentence(tmp_path, value):
+    states = STATES.copy()
+    states[6, 1, 0, 3] = value
+    with pytest.raises(StageError, match=r"sentence 'id6' are NaN or infinite.*to have them made again"):
+        MappedFeatures.open(tmp_path, "abc", lambda: [FeatureChunk(SENTENCES, states)])
+    assert not list(tmp_path.glob("*/complete.json"))
 
 
 def test_workers_of_a_node_wait_for_the_one_that_copies(tmp_path):

@@ -21,6 +21,7 @@ from corpusgen.engine import LocalExecutor
 from corpusgen.errors import CorpusgenError
 from corpusgen.passes import build
 from corpusgen.store.files import open_files
+from distiller.checkpoints import unpacked
 from distiller.model import WordModel
 from distiller.settings import TrainSettings
 from distiller.train import features_run
@@ -93,9 +94,9 @@ def test_a_corpus_becomes_a_model_and_the_same_command_does_nothing_more(folder,
     model.load_state_dict(load_file(run / "model/model.safetensors"))
     assert described["layers"] == [2, 3]
     # What the model says of itself is of the weights that it has.
-    best = torch.load(run / "checkpoints/best.pt", weights_only=True)
-    assert described["validation"]["step"] == best["step"]
-    assert all(torch.equal(value, best["model"][name]) for name, value in model.state_dict().items())
+    last = unpacked((run / "checkpoints/last.pt").read_bytes())
+    assert described["validation"]["step"] == last["progress"]["best_step"]
+    assert all(torch.equal(value, last["best"][name]) for name, value in model.state_dict().items())
     assert "layers 2 to 3" in (run / "model/README.md").read_text()
     steps = losses(folder, "whole")
     assert list(steps[0])[:3] == ["step", "loss", "self_original"]
@@ -161,6 +162,96 @@ def test_a_killed_job_goes_on_with_the_same_losses(folder, whole):
     assert resumed.returncode == 0, resumed.stderr
     assert losses(folder, "job") == losses(folder, "whole")
     assert "the training was stopped and resumed later" in (folder / "runs/job/report.html").read_text()
+
+
+def flip_bit(path, place):
+    data = bytearray(path.read_bytes())
+    data[place] ^= 1
+    path.write_bytes(data)
+
+
+@SLOW
+def test_a_damaged_checkpoint_is_named_and_the_one_before_it_gone_on_from(folder, whole):
+    run = shutil.copytree(folder / "runs/whole", folder / "runs/damaged")
+    shutil.rmtree(run / "model")
+    flip_bit(run / "checkpoints/last.pt", 50_000)
+    resumed = train(folder, f"output={run}")
+    assert resumed.returncode == 0, resumed.stderr
+    assert f"{run}/checkpoints/last.pt is damaged: its content has another hash" in resumed.stdout
+    assert "going on from the checkpoint before it, of step" in resumed.stdout
+    assert losses(folder, "damaged") == losses(folder, "whole")
+    same_model = "model/model.safetensors"
+    assert (run / same_model).read_bytes() == (folder / "runs/whole" / same_model).read_bytes()
+    for path in (run / "checkpoints").iterdir():
+        flip_bit(path, 50_000)
+    shutil.rmtree(run / "model")
+    refused = train(folder, f"output={run}")
+    assert refused.returncode == 1
+    assert f"remove {run}/checkpoints to train from the beginning" in refused.stderr
+    assert "Traceback" not in refused.stderr
+
+
+@SLOW
+def test_a_damaged_copy_on_the_node_is_made_again_while_it_trains(folder, whole):
+    (states,) = (folder / "cache/wicdistil").glob("*/states.f16")
+    before = states.read_bytes()
+    for row in range(0, len(before), 192):  # whichever row is read first
+        flip_bit(states, row + 5)
+    trained = train(folder, f"output={folder}/runs/healed")
+    assert trained.returncode == 0, trained.stderr
+    assert losses(folder, "healed") == losses(folder, "whole")
+    assert states.read_bytes() == before
+    flip_bit(states, 5)
+    flip_bit(states, len(before) // 2)
+    refused = train(folder, f"output={folder}/runs/refuses", "max_failures=0")
+    assert refused.returncode == 1
+    assert "this node's copy of the layer states is damaged, in row" in refused.stderr
+    assert "the same command goes on from the last checkpoint" in refused.stderr
+    assert "Traceback" not in refused.stderr
+
+
+@SLOW
+def test_of_two_trainings_into_one_output_the_second_is_refused_by_the_name_of_the_first(folder, whole):
+    first = start(folder, "--set", f"output={folder}/runs/shared")
+    wait_for_steps(folder, "shared", 10, first)
+    second = train(folder, f"output={folder}/runs/shared")
+    assert second.returncode == 1
+    assert f"{folder}/runs/shared is in use: a training by" in second.stderr
+    assert f"process {first.pid}, since" in second.stderr
+    assert "Traceback" not in second.stderr
+    _, errors = first.communicate(timeout=400)
+    assert first.returncode == 0, errors
+    assert losses(folder, "shared") == losses(folder, "whole")
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A disk of 300 kB, and a function that enlarges it."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    if (
+        os.geteuid()
+        or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=300k", "none", place], check=False).returncode
+    ):
+        pytest.skip("only root can make a small disk")
+    yield place, lambda: subprocess.run(["mount", "-o", "remount,size=20m", place], check=True)
+    subprocess.run(["umount", "-l", place], check=True)
+
+
+@SLOW
+def test_a_full_disk_is_one_message_and_the_run_goes_on_when_there_is_room(folder, whole, small_disk):
+    place, enlarge = small_disk
+    failed = train(folder, f"output={place}/run")
+    assert failed.returncode == 1
+    assert f"no space left for {place}/run/checkpoints; free some" in failed.stderr
+    assert "the same command goes on from the last checkpoint" in failed.stderr
+    assert "Traceback" not in failed.stderr + failed.stdout
+    assert unpacked((place / "run/checkpoints/last.pt").read_bytes())["progress"]["step"] > 0
+    assert not list((place / "run/checkpoints").glob(".tmp-*"))
+    enlarge()
+    resumed = train(folder, f"output={place}/run")
+    assert resumed.returncode == 0, resumed.stderr
+    assert (place / "run/steps.csv").read_bytes() == (folder / "runs/whole/steps.csv").read_bytes()
 
 
 def assert_same_curve(one, other):

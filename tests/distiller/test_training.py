@@ -10,11 +10,13 @@ from torch.nn.functional import cosine_similarity
 
 from corpusgen.errors import ConfigError
 from distiller import training as training_module
-from distiller.features import WORDS
+from distiller.features import TRIPLE_COLUMNS, WORDS
 from distiller.model import TrainingPlace
 from distiller.online import OnlineFeatures
 from distiller.training import Training, _sent_as
 from tests.distiller.support import made_features, settings
+
+TEXTS = [text for text, *_ in WORDS.values()]
 
 
 @pytest.fixture(scope="module")
@@ -144,6 +146,49 @@ def test_a_gpu_gets_halves_only_of_states_that_are_kept_so(features):
     kept = features.batch(rows, _sent_as(features.dtype, gpu))
     assert kept.dtype == torch.float16
     assert torch.equal(kept.float(), features.batch(rows))
+
+
+class SomeTriples:
+    """A store of two triples that counts how often it is read."""
+
+    schema = pa.schema([(name, pa.string() if name in ("id", *TEXTS) else pa.int64()) for name in TRIPLE_COLUMNS])
+
+    def __init__(self):
+        self.reads = 0
+
+    def batches(self, columns):
+        self.reads += 1
+        words = {name: ["word one", "word two"] if name in TEXTS else [0, 0] for name in columns}
+        ends = {name: [4, 4] for name in columns if name.endswith("_end")}
+        yield pa.RecordBatch.from_pydict({**words, **ends, "id": ["a", "b"]}, self.schema)
+
+
+class NamingBackbone:
+    """Its states tell the lengths of the texts."""
+
+    dimension = 16
+
+    def reasons(self, texts, spans):
+        return [None] * len(texts)
+
+    def states(self, texts, spans):
+        return np.full((len(texts), 3, 16), len(texts[0]), np.float32), [None] * len(texts)
+
+
+@pytest.mark.parametrize("name", ["triples.arrow", "ids.npy"])
+def test_a_damaged_copy_of_triples_is_made_again(tmp_path, name):
+    triples = SomeTriples()
+    for _ in range(2):
+        online = OnlineFeatures.open(tmp_path, "abc", triples, NamingBackbone())
+    assert triples.reads == 1
+    path = next(tmp_path.glob(f"*/{name}"))
+    data = path.read_bytes()
+    path.write_bytes(data.replace(b"word one", b"ward one") if name == "triples.arrow" else data[:-1] + b"x")
+    online = OnlineFeatures.open(tmp_path, "abc", triples, NamingBackbone())
+    assert triples.reads == 2
+    assert path.read_bytes() == data
+    assert online.ids.tolist() == [b"a", b"b"]
+    assert (online.batch(np.array([1, 0])) == 8).all()
 
 
 def test_standardised_layers_are_those_of_the_originals_trained_on(features):

@@ -3,13 +3,14 @@
 import json
 import os
 import shutil
+from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load, save
 from typer.testing import CliRunner
 
 from corpusgen.errors import ConfigError, CorpusgenError
@@ -18,7 +19,7 @@ from distiller.cli import app
 from distiller.errors import AmbiguousWordError
 from distiller.model import WordModel
 from distiller.outputs import check_target, write_text
-from distiller.saved import SavedModel, write_saved
+from distiller.saved import SavedModel, load_saved, write_saved
 from distiller.settings import TrainSettings
 from distiller.word_distiller import WordDistiller
 from tests.generate import support
@@ -197,9 +198,10 @@ def test_vectors_of_another_model_are_refused(model, tmp_path):
     options = (target, "--text", TEXTS[0], "--word", "willows")
     moved = shutil.copytree(Path(model), tmp_path / "moved")
     assert "[willows]" in command("nearest", moved, *options)
-    other = shutil.copytree(Path(model), tmp_path / "other")
-    weights = load_file(other / "model.safetensors")
-    save_file({**weights, "meaning.expand.bias": weights["meaning.expand.bias"] + 1}, other / "model.safetensors")
+    other, saved = tmp_path / "other", load_saved(model)
+    weights = load(saved.weights)
+    changed = save({**weights, "meaning.expand.bias": weights["meaning.expand.bias"] + 1})
+    write_saved(str(other), replace(saved, weights=changed))
     with pytest.raises(ConfigError, match="holds vectors of another model"):
         command("nearest", other, *options)
     pq.write_table(pq.read_table(target).replace_schema_metadata(), target)

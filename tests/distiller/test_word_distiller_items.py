@@ -1,8 +1,12 @@
 """Items of calls and streams: words are found by their name, and what is wrong with an item is named."""
 
+import contextlib
+import gc
 import itertools
 import pickle
+import tracemalloc
 
+import numpy as np
 import pytest
 
 from distiller import errors, word_distiller
@@ -189,6 +193,23 @@ def test_words_of_lists_are_counted_through(model):
 def test_each_text_needs_spans_of_its_own(model):
     with pytest.raises(ValueError, match="2 texts, but 1 spans: give each text its own"):
         model.encode([TEXT, TEXT], [RIVER])
+
+
+@pytest.mark.parametrize("span", [RIVER, (90, 99)])
+def test_a_call_leaves_no_memory_behind_whether_it_ends_well_or_not(model, span):
+    def call(times):
+        for _ in range(times):
+            with contextlib.suppress(SpanError):
+                model.encode(TEXT, span)
+        gc.collect()
+        return tracemalloc.get_traced_memory()[0]
+
+    tracemalloc.start()
+    try:
+        held = [call(200) for _ in range(4)]
+    finally:
+        tracemalloc.stop()
+    assert min(np.diff(held)) < 200 * 50  # bytes; what is left behind each time is an object at least
 
 
 @pytest.mark.parametrize("name", ["ItemError", *(error.__name__ for error in ItemError.__subclasses__())])

@@ -116,3 +116,16 @@ def test_stages_that_do_not_fit_together_are_named():
     assert check_columns([Count(), Square(), Spell()], {"start", "stop"}) is None
     assert "'spell' needs square" in check_columns([Count(), Spell()], {"start", "stop"})
     assert "'square' needs number" in check_columns([Square()], {"start", "stop"})
+
+
+@dataclass
+class OfParts(Square):
+    """Square, but each row stands for thousands of others."""
+
+    rows_may_fail: ClassVar[bool] = False
+
+
+def test_a_row_that_stands_for_many_is_not_given_up():
+    with pytest.raises(StageError, match="stage 'square' failed"):
+        run_stage(OfParts(raises=(3,)), numbers(range(10)))
+    assert run_stage(OfParts(), numbers(range(10))).num_rows == 8

@@ -11,10 +11,10 @@ from corpusgen.engine import LocalExecutor
 from corpusgen.inspect.explain import explain
 from corpusgen.inspect.remake import Workshop
 from corpusgen.inspect.replay import replay
-from corpusgen.inspect.rows import open_store
 from corpusgen.inspect.stored import Origins, find_stored, random_triples, stored_of_word
 from corpusgen.passes import build
 from corpusgen.store import CommittedTable, Store
+from corpusgen.stored_settings import open_store
 from tests.generate import support
 
 PROJECT = Path(__file__).parents[2]

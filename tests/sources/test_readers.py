@@ -8,8 +8,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from corpusgen.engine.batch import Batch
-from corpusgen.engine.isolate import run_stage
 from corpusgen.errors import ConfigError
 from corpusgen.sources.locate import find_files
 from corpusgen.sources.readers import (
@@ -23,6 +21,7 @@ from corpusgen.sources.readers import (
     parquet_slices,
     range_slices,
 )
+from tests.sources.support import run
 
 PAGE = """  <page>
     <title>{title}</title>
@@ -47,15 +46,6 @@ def dump(*pages):
         + "".join(pages)
         + "</mediawiki>\n"
     )
-
-
-def run(stage, slices):
-    """All units through one stage: rows, rejects by reason, quarantined."""
-    batches = [run_stage(stage, Batch(pa.Table.from_pylist(records))) for records in slices]
-    whole = Batch.concat(batches) if batches else Batch(None)
-    rows = whole.rows.to_pylist() if whole.rows is not None else []
-    rejected = whole.stages[stage.name].rejected if batches else {}
-    return rows, rejected, list(whole.quarantined)
 
 
 @pytest.mark.parametrize("unit_bytes", [50, 10_000])
@@ -115,7 +105,7 @@ def test_a_multistream_dump_that_ends_inside_a_page_says_so(tmp_path):
     (tmp_path / "wiki-pages-articles-multistream-index.txt.bz2").write_bytes(bz2.compress(b"0:1:T1\n0:2:T2\n"))
     rows, _, quarantined = run(MediaWikiPages(), mediawiki_slices([str(path)], 1))
     assert [row["article"] for row in rows] == ["1"]
-    assert [entry["error"] for entry in quarantined] == ["the streams that begin here end inside a page"]
+    assert [entry["error"] for entry in quarantined] == ["the text ends inside this record"]
 
 
 STREAMS = bz2.compress(b"<mediawiki>\n") + bz2.compress(page(1).encode())
@@ -243,7 +233,8 @@ def test_a_column_of_text_that_is_not_there_is_named(tmp_path):
     pq.write_table(pa.table({"body": ["One.", "Two."]}), tmp_path / "a.parquet")
     rows, _, quarantined = run(ParquetRows("text"), parquet_slices([str(tmp_path / "a.parquet")], 1))
     assert rows == []
-    assert [entry["error"] for entry in quarantined] == ["there is no column 'text' (source.text_field)"]
+    assert [(entry["record"]["row_group"], entry["record"]["row"]) for entry in quarantined] == [(0, 0), (0, 1)]
+    assert all("there is no column 'text' (source.text_field)" in entry["error"] for entry in quarantined)
 
 
 def test_an_empty_file_has_no_units_and_a_missing_one_is_an_error(tmp_path):
@@ -270,6 +261,21 @@ def test_globs_name_each_file_once_in_a_stable_order(tmp_path):
         (tmp_path / name).write_text(name)
     found = find_files([str(tmp_path / "b*"), str(tmp_path / "*.txt")])
     assert [file.path.rpartition("/")[2] for file in found] == ["b.txt", "a.txt"]
+
+
+def test_a_file_that_is_spelled_in_two_ways_is_read_once(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder/a.txt").write_text("One.")
+    found = find_files(["folder/*.txt", "./folder/a.txt", f"{tmp_path}/folder/a.txt", "folder/../folder/a.txt"])
+    assert [file.path for file in found] == ["folder/a.txt"]
+
+
+def test_a_name_that_is_not_utf_8_is_refused(tmp_path):
+    with open(bytes(tmp_path) + b"/\xff.txt", "wb"):
+        pass
+    with pytest.raises(ConfigError, match=r"udcff\.txt': the name is not UTF-8; rename the file"):
+        find_files([str(tmp_path / "*.txt")])
 
 
 def test_sources_on_s3(s3_root, s3_server):

@@ -1,34 +1,12 @@
 """Records out of files: every record once wherever the ranges are cut, and the good part of bad files."""
 
-import bz2
 import gzip
-import lzma
 
-import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from corpusgen.sources import streams
-from corpusgen.sources.locate import find_files
-from corpusgen.sources.streams import TO_THE_END, Problem, byte_ranges, read_records
-
-COMPRESS = {
-    "": lambda data: data,
-    ".gz": gzip.compress,
-    ".bz2": bz2.compress,
-    ".xz": lzma.compress,
-    ".zst": lambda data: pa.compress(data, "zstd", asbytes=True),
-}
-
-
-def read_all(path, unit_bytes, **markers):
-    file = find_files([str(path)])[0]
-    return [
-        record
-        for start, stop in byte_ranges(file, unit_bytes)
-        for record in read_records(str(path), start, stop, **markers)
-    ]
+from corpusgen.sources import locate, streams
+from corpusgen.sources.streams import Problem, read_records
+from tests.sources.support import COMPRESS, read_all, source
 
 
 @pytest.mark.parametrize("suffix", COMPRESS)
@@ -41,20 +19,6 @@ def test_every_line_is_read_once_wherever_the_ranges_are_cut(tmp_path, suffix, u
     assert [data for _, data in records] == lines
     offsets = [sum(map(len, lines[:number])) for number in range(len(lines))]
     assert [offset for offset, _ in records] == offsets
-
-
-@given(
-    lines=st.lists(st.sampled_from([b"<doc 1>", b"</doc>", b"x", b"", b"  <doc 2>", b"text </doc>"]), max_size=30),
-    unit_bytes=st.integers(1, 40),
-)
-def test_marked_records_do_not_depend_on_how_the_ranges_are_cut(tmp_path_factory, lines, unit_bytes):
-    path = tmp_path_factory.mktemp("docs") / "docs"
-    path.write_bytes(b"\n".join(lines))
-    markers = {"begins": b"<doc ", "ends": b"</doc>"}
-    whole = [r for r in read_records(str(path), 0, TO_THE_END, **markers) if not isinstance(r, Problem)]
-    # A range that is cut inside a record may not begin a second one there: nested openings are the only ambiguity.
-    if all(data.count(b"<doc ") == 1 for _, data in whole):
-        assert [r for r in read_all(path, unit_bytes, **markers) if not isinstance(r, Problem)] == whole
 
 
 @pytest.mark.parametrize("suffix", [".gz", ".bz2", ".xz", ".zst"])
@@ -74,10 +38,21 @@ def test_a_line_that_is_too_long_is_reported_and_the_next_one_read(tmp_path, mon
     monkeypatch.setattr(streams, "LONGEST_RECORD", 1000)
     path = tmp_path / "text"
     path.write_bytes(b"before\n" + b"x" * 5500 + b"\nafter\n")
-    before, problem, after = read_all(path, 1 << 30)
-    assert before == (0, b"before\n")
-    assert problem == Problem(7, "a line of more than 0 MB")
-    assert after == (5508, b"after\n")
+    for unit_bytes in (1 << 30, 100, 7):
+        before, problem, after = read_all(path, unit_bytes)
+        assert before == (0, b"before\n")
+        assert problem == Problem(7, "a line of more than 0 MB")
+        assert after == (5508, b"after\n")
+
+
+def test_a_line_that_is_too_long_costs_the_record_that_it_is_in(tmp_path, monkeypatch):
+    monkeypatch.setattr(streams, "LONGEST_RECORD", 1000)
+    path = tmp_path / "docs"
+    path.write_bytes(b"<doc 1>\n" + b"x" * 1500 + b"\n</doc>\n<doc 2>\n</doc>\n")
+    for unit_bytes in (1 << 30, 100, 7):
+        problem, record = read_all(path, unit_bytes, begins=b"<doc ", ends=b"</doc>")
+        assert problem == Problem(0, "a line of more than 0 MB")
+        assert record == (1516, b"<doc 2>\n</doc>\n")
 
 
 def test_a_file_that_ends_inside_a_record_is_reported(tmp_path):
@@ -85,28 +60,53 @@ def test_a_file_that_ends_inside_a_record_is_reported(tmp_path):
     path.write_bytes(b"<doc 1>\nx\n</doc>\n<doc 2>\ny\n")
     record, problem = read_all(path, 1 << 30, begins=b"<doc ", ends=b"</doc>")
     assert record == (0, b"<doc 1>\nx\n</doc>\n")
-    assert problem == Problem(17, "the file ends inside this record")
+    assert problem == Problem(17, "the text ends inside this record")
 
 
-def test_the_next_range_of_a_compressed_file_goes_on_where_the_last_one_ended(tmp_path, monkeypatch):
+def test_a_record_without_an_end_costs_only_itself(tmp_path):
+    path = tmp_path / "docs"
+    path.write_bytes(b"<doc 1>\nx\n<doc 2>\ny\n</doc>\n")
+    for unit_bytes in (1 << 30, 11, 3):
+        problem, record = read_all(path, unit_bytes, begins=b"<doc ", ends=b"</doc>")
+        assert problem == Problem(0, "the record that begins here does not end before the next one begins")
+        assert record == (10, b"<doc 2>\ny\n</doc>\n")
+
+
+@pytest.fixture
+def opened(monkeypatch):
+    """The paths that were opened, in order."""
+    paths = []
+    real = locate.open_binary
+    monkeypatch.setattr(locate, "open_binary", lambda path: paths.append(path) or real(path))
+    return paths
+
+
+def test_the_next_range_of_a_compressed_file_goes_on_where_the_last_one_ended(tmp_path, opened):
     path = tmp_path / "text.gz"
     path.write_bytes(gzip.compress(b"0123456789\n" * 1000))
-    opened = []
-    real = streams.open_binary
-    monkeypatch.setattr(streams, "open_binary", lambda path: opened.append(path) or real(path))
     for start in range(0, 11_000, 1100):
-        assert len(list(read_records(str(path), start, start + 1100))) == 100
+        assert len(list(read_records(source(path), start, start + 1100))) == 100
     assert len(opened) == 1
+
+
+def test_a_line_over_many_ranges_is_not_read_once_for_each(tmp_path, monkeypatch):
+    (tmp_path / "text").write_bytes(b"x" * 1_000_000 + b"\nlast")
+    taken = []
+    real = locate._Bytes.readinto
+    monkeypatch.setattr(locate, "_LOCAL_BUFFER", 100)
+    monkeypatch.setattr(locate._Bytes, "readinto", lambda *args: taken.append(real(*args)) or taken[-1])
+    assert len(read_all(tmp_path / "text", 10_000)) == 2
+    assert sum(taken) < 3_100_000  # once by its own range, once by the others, and some at each entry
 
 
 def test_what_lies_between_two_ranges_of_a_plain_file_is_not_read(tmp_path, monkeypatch):
     path = tmp_path / "text"
     path.write_bytes(b"0123456\n" * 1000)
-    file = path.open("rb")
-    monkeypatch.setattr(streams, "open_binary", lambda _: file)
+    monkeypatch.setattr(locate, "_LOCAL_BUFFER", 16)
     monkeypatch.setattr(streams, "_kept", [])
-    assert len(list(read_records(str(path), 0, 8))) == 1
-    file.seek = lambda to: sought.append(to) or type(file).seek(file, to)
-    sought = []
-    assert [offset for offset, _ in read_records(str(path), 7200, 7216)] == [7200, 7208]
-    assert sought == [7199]
+    places = []
+    real = locate._Bytes.readinto
+    monkeypatch.setattr(locate._Bytes, "readinto", lambda self, to: places.append(self.tell()) or real(self, to))
+    assert len(list(read_records(source(path), 0, 8))) == 1
+    assert [offset for offset, _ in read_records(source(path), 7200, 7216)] == [7200, 7208]
+    assert not [place for place in places if 32 < place < 7184]

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from corpusgen.errors import StoreError
 from corpusgen.store import Commit, CommittedTable, PassStore, Plan, StageCount, Store, Unit
-from corpusgen.store.check import PassCheck, gc, repair, verify
+from corpusgen.store.check import PassCheck, verify
 from corpusgen.store.files import LocalFiles
+from corpusgen.store.mend import gc, repair
 from tests.s3_server import S3Server
 from tests.store.support import TABLES, commit, commit_all, make_plan, paths, start
 
@@ -100,7 +100,7 @@ def test_a_flipped_byte_in_a_part_is_found(store: Store, position: int):
     data[position] ^= 1
     store.files.write(part.path, bytes(data))
 
-    assert_one_problem(check(store), units[1], part.path, "corrupt")
+    assert_one_problem(check(store), units[1], part.path, "is damaged")
 
 
 def test_a_truncated_part_is_found(store: Store):
@@ -109,7 +109,7 @@ def test_a_truncated_part_is_found(store: Store):
     part = demo.read_commit(units[1].id).parts["rejects"]
     store.files.write(part.path, store.files.read(part.path)[:-1])
 
-    assert_one_problem(check(store), units[1], part.path, "corrupt")
+    assert_one_problem(check(store), units[1], part.path, "is damaged")
 
 
 def test_a_missing_part_is_found(store: Store):
@@ -155,15 +155,15 @@ def test_a_commit_that_is_none_is_found(local: Store, data: bytes):
     assert_one_problem(check(local), units[1], commit_path(units[1]), "damaged")
 
 
-def test_a_commit_of_a_unit_that_is_not_in_the_plan_is_found(store: Store):
+def test_a_commit_of_a_unit_that_is_not_in_the_plan_is_counted_and_does_no_harm(store: Store):
     _, demo, units = start(store)
     commit_all(demo, units)
     stranger = make_plan(units=1, fingerprint="another").units[0]
     commit(demo, stranger)
     found = check(store)
 
-    assert not found.ok
-    assert found.problems == [f"commit of a unit that is not in the plan: {stranger.id}"]
+    assert found.ok
+    assert found.strangers == 1
     assert found.totals.committed == 3
 
 
@@ -306,13 +306,25 @@ def test_repair_of_a_whole_store_changes_nothing(local: Store):
     assert files_below(local) == before
 
 
-def test_a_commit_of_an_unknown_unit_can_be_repaired(local: Store):
+def test_gc_removes_the_units_that_are_not_in_the_plan(local: Store):
     _, demo, units = start(local)
     commit_all(demo, units)
-    commit(demo, make_plan(units=1, fingerprint="another").units[0])
-    repair(local, list(verify(local)))
+    before = files_below(local)
+    commit(demo, make_plan(units=1, fingerprint="another").units[0], bad=[1])
+    assert gc(local)[0] == 4  # its commit, two parts and what it quarantined
 
-    assert check(local).ok
+    assert files_below(local) == before
+    assert check(local).strangers == 0
+
+
+def test_gc_touches_no_commit_where_the_plan_is_lost(local: Store):
+    _, demo, units = start(local)
+    commit_all(demo, units)
+    local.files.delete("demo/plan.json")
+    before = files_below(local)
+
+    gc(local)
+    assert files_below(local) == before
 
 
 # -------------------------------------------------------------------------- gc
@@ -375,16 +387,21 @@ def test_gc_of_a_store_that_was_never_started_removes_nothing(local: Store):
     assert gc(local) == (0, 0)
 
 
-def test_gc_refuses_while_a_commit_is_damaged(local: Store):
+def test_gc_leaves_a_unit_alone_whose_commit_is_damaged(local: Store):
     _, demo, units = start(local)
     commit_all(demo, units)
-    commit(demo, units[0], attempt="loser", text=" of the loser")
+    for unit in units[:2]:
+        commit(demo, unit, attempt="loser", text=" of the loser")
     damage(demo, units[1], "truncated commit")
     before = files_below(local)
+    [lost] = [path for path in before if f"/{units[0].id}-squares" in path and path not in named(demo, units[0])]
 
-    with pytest.raises(StoreError, match=r"is damaged .*`corpusgen verify --repair"):
-        gc(local)
-    assert files_below(local) == before
+    assert gc(local)[0] == 1
+    assert before - files_below(local) == {lost}
+
+
+def named(demo: PassStore, unit: Unit) -> set[str]:
+    return {part.path for part in demo.read_commit(unit.id).files()}
 
 
 def leave_temporary(local: Store, folder: str, age: float) -> Path:
@@ -430,7 +447,7 @@ def test_gc_aborts_the_uploads_that_a_crash_left_on_s3(
     s3_server.client().create_multipart_upload(Bucket=bucket, Key=key)
     assert gc(store) == (0, 0)  # it may be going on
 
-    monkeypatch.setattr("corpusgen.store.check._UNFINISHED_AFTER", -DAY)  # the server's clock cannot be turned
+    monkeypatch.setattr("corpusgen.store.mend._UNFINISHED_AFTER", -DAY)  # the server's clock cannot be turned
     assert gc(store) == (1, 0)
     assert gc(store) == (0, 0)
 

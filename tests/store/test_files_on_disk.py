@@ -194,12 +194,64 @@ def test_a_root_that_is_a_file_is_explained_to_readers_too(tmp_path: Path):
     assert names(files, "folder") == []
 
 
-def test_a_disk_without_hard_links_is_refused_with_a_way_out(local: LocalFiles, monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize("said", [errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EXDEV, errno.EINVAL, errno.EMLINK])
+def test_a_disk_without_hard_links_is_refused_with_a_way_out(
+    local: LocalFiles, monkeypatch: pytest.MonkeyPatch, said: int
+):
     def no_links(source: str, target: str) -> None:
-        raise os_error(errno.EPERM)
+        raise os_error(said)
 
-    monkeypatch.setattr(os, "link", no_links)  # as FAT does
+    monkeypatch.setattr(os, "link", no_links)  # FAT says EPERM, others what they like
     with pytest.raises(StoreError, match=r"no hard links.*another disk or on S3"):
         local.create("folder/file", b"x")
 
     assert names(local, "folder") == unfinished(local, "folder") == []
+
+
+@pytest.mark.parametrize("said", [errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP])
+@pytest.mark.parametrize("what", ["write", "create"])
+def test_a_disk_that_cannot_promise_durability_is_refused_with_a_way_out(
+    local: LocalFiles, monkeypatch: pytest.MonkeyPatch, said: int, what: str
+):
+    with (
+        failing_fsync(monkeypatch, os_error(said)),
+        pytest.raises(StoreError, match=r"survives a power cut \(fsync: .*another disk or S3"),
+    ):
+        getattr(local, what)("folder/file", b"x")
+    assert unfinished(local, "folder") == []
+
+
+@pytest.mark.parametrize("said", [errno.ENAMETOOLONG, errno.EBUSY, errno.ENXIO, errno.EFBIG])
+def test_whatever_a_disk_says_is_told_with_the_place(local: LocalFiles, monkeypatch: pytest.MonkeyPatch, said: int):
+    with (
+        failing_fsync(monkeypatch, os_error(said)),
+        pytest.raises(StoreError, match=f"cannot write to {local.url}/folder: {os.strerror(said)}"),
+    ):
+        local.write("folder/file", b"x")
+
+
+def test_what_may_not_be_read_listed_or_removed_is_named():
+    with public_folder() as folder:
+        local = LocalFiles(str(folder / "store"))
+        local.write("folder/file", b"x")
+        Path(local.url, "folder/file").chmod(0)
+        Path(local.url, "folder").chmod(0o555)
+        with bound_by_permissions():
+            with pytest.raises(StoreError, match=r"cannot read .*/folder/file: Permission denied"):
+                local.read("folder/file")
+            with pytest.raises(StoreError, match=r"cannot remove .*/folder/file: Permission denied"):
+                local.delete("folder/file")
+        Path(local.url, "folder").chmod(0)
+        with bound_by_permissions(), pytest.raises(StoreError, match=r"cannot list .*/folder: Permission denied"):
+            list(local.list("folder"))
+
+
+def test_a_file_system_that_is_read_only_is_named(tmp_path: Path):
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "ro", "tmpfs", tmp_path], capture_output=True, check=False)
+    if mounted.returncode:
+        pytest.skip("no file system can be mounted here")
+    try:
+        with pytest.raises(StoreError, match=f"cannot write to {tmp_path}/store.*: Read-only file system"):
+            LocalFiles(str(tmp_path / "store")).write("file", b"x")
+    finally:
+        subprocess.run(["umount", tmp_path], check=True)

@@ -54,6 +54,7 @@ class Attack:
     def change(self, path, change):
         content = json.loads(path.read_text())
         change(content)
+        content.pop("checksum", None)  # as of an older version: else the checksum would give the change away
         path.write_text(json.dumps(content))
 
 
@@ -161,7 +162,7 @@ def test_a_unit_is_not_adopted_over_something_else(tmp_path):
 def test_the_commit_that_names_other_files_is_what_repair_removes(tmp_path, command):
     made = Attack(tmp_path)
     a_part_above(made)
-    assert "removed the commits of 1 damaged units" in command("verify", made.root, "--repair").out
+    assert "removed 1 commits and plans" in command("verify", made.root, "--repair").out
     assert not made.commits[0].exists()
     assert made.commits[1].exists()
 

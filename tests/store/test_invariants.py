@@ -18,8 +18,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from corpusgen.store import CommittedTable, PassStore, Store, Unit
-from corpusgen.store.check import gc, repair, verify
+from corpusgen.store.check import verify
 from corpusgen.store.files import TEMPORARY_PREFIX, LocalFiles
+from corpusgen.store.mend import gc, repair
 from tests.store.support import CORPUS, TABLES, commit, make_plan, paths, results
 
 PLAN = make_plan(units=3, numbers_each=4)

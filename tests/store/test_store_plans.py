@@ -11,6 +11,7 @@ import pytest
 from corpusgen.errors import StoreError
 from corpusgen.store import CommittedTable, Plan, Store, Unit
 from corpusgen.store.files import LocalFiles
+from corpusgen.store.records import sealed, unsealed
 from tests.store.support import CORPUS, SQUARES, TABLES, make_plan, start
 
 # ---------------------------------------------------------------------- corpus
@@ -178,8 +179,8 @@ def test_a_plan_that_is_json_but_no_plan_is_named(local: Store, data: bytes):
 
 def test_a_plan_of_another_format_is_refused(local: Store):
     _, demo, _ = start(local)
-    plan = json.loads(local.files.read("demo/plan.json"))
-    local.files.write("demo/plan.json", json.dumps({**plan, "format": 2}).encode())
+    plan = json.loads(unsealed(local.files.read("demo/plan.json")))
+    local.files.write("demo/plan.json", sealed(json.dumps({**plan, "format": 2}).encode()))
 
     with pytest.raises(StoreError, match="has format 2, this version reads format 1"):
         demo.plan()

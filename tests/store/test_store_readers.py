@@ -125,7 +125,7 @@ def test_a_committed_part_that_is_gone_is_named_with_the_remedy(store: Store):
     part = demo.read_commit(units[0].id).parts["squares"]
     store.files.delete(part.path)
 
-    with pytest.raises(StoreError, match=rf"{part.path} was committed but cannot be read.*`corpusgen verify"):
+    with pytest.raises(StoreError, match=rf"{part.path} is (missing|damaged).*`corpusgen verify --repair"):
         numbers(store)
 
 
@@ -136,7 +136,7 @@ def test_a_committed_part_that_is_truncated_is_named_with_the_remedy(local: Stor
     part = demo.read_commit(units[0].id).parts["squares"]
     local.files.write(part.path, local.files.read(part.path)[:length])
 
-    with pytest.raises(StoreError, match=rf"{part.path} was committed but cannot be read.*`corpusgen verify"):
+    with pytest.raises(StoreError, match=rf"{part.path} is (missing|damaged).*`corpusgen verify --repair"):
         numbers(local)
 
 

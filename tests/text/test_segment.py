@@ -8,11 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from corpusgen.engine import time_limit
 from corpusgen.engine.batch import Batch
 from corpusgen.engine.isolate import run_stage
 from corpusgen.errors import StageError
 from corpusgen.schemas import PARAGRAPHS, SENTENCES
-from corpusgen.text.segment import RuleSegmenter, SegmentSentences, StanzaSegmenter
+from corpusgen.text import segment as segmenting
+from corpusgen.text.segment import LONGEST_PARAGRAPH, RuleSegmenter, SegmentSentences, StanzaSegmenter
 from corpusgen.text.words import tokenize
 from tests.shared_data import shared_data
 
@@ -87,6 +89,27 @@ def test_words_keep_inner_marks_and_lose_outer_ones():
     assert [text[a:b] for a, b in tokens] == ["The", "well-known", "singer", "didn't", "(", "really", ")", "stop", "."]
 
 
+long_pieces = st.sampled_from(
+    [
+        "See ",
+        " " + "w" * 1500,
+        " " + "W" * 2001 + ". ",
+        " " + "1" * 1200 + ". The ",
+        ". " * 800,
+        "…" + " " * 1500,
+        "end? ",
+    ]
+)
+
+
+@given(st.lists(st.one_of(pieces, long_pieces), max_size=12).map("".join))
+def test_words_of_any_length_are_judged_by_their_ends(text):
+    (found,) = segment(RULES, [text])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(segmenting, "_LONGEST_WORD", len(text) + 1)
+        assert segment(RULES, [text]) == [found]
+
+
 def paragraph(number, text):
     return {"source": "s", "article": "1", "title": "T", "revision": "9", "paragraph": number, "text": text}
 
@@ -104,6 +127,42 @@ def test_sentences_keep_their_place_and_never_cross_a_paragraph():
     assert batch.stages["segment"].rejected == {"no sentence": 1}
     assert batch.stages["segment"].used == 2
     assert batch.rows["revision"].to_pylist() == ["9"] * 4
+
+
+def test_a_paragraph_that_is_none_is_quarantined_with_its_place_and_nothing_else_suffers():
+    texts = ["One two. Three", "a" * LONGEST_PARAGRAPH, "Four. " * (LONGEST_PARAGRAPH // 6 + 1), "Five. Six."]
+    stage = SegmentSentences()
+    stage.setup()
+    batch = run_stage(stage, Batch(pa.Table.from_pylist(list(map(paragraph, range(4), texts)), PARAGRAPHS)))
+    found = [(r["paragraph"], r["sentence"], r["text"]) for r in batch.rows.to_pylist()]
+    assert found == [(0, 0, "One two."), (0, 1, "Three"), (1, 0, texts[1]), (3, 0, "Five."), (3, 1, "Six.")]
+    (failure,) = batch.quarantined
+    assert failure["error"] == "a paragraph of 1,000,002 characters: more than 1,000,000 are not split"
+    assert failure["record"] == {"source": "s", "article": "1", "paragraph": 2}
+    counted = batch.stages["segment"]
+    assert (counted.used, counted.rejected, counted.quarantined) == (3, {}, 1)
+
+
+def test_a_paragraph_that_takes_too_long_is_quarantined_with_its_place_and_nothing_else_suffers(monkeypatch):
+    monkeypatch.setattr(time_limit, "SECONDS", 0.1)
+    stage = SegmentSentences()
+    stage.setup()
+    asked = stage._segmenter._sentence_spans
+
+    def endless(piece):
+        yield from asked(piece)  # some sentences are found before it hangs
+        while "hang" in piece:
+            pass
+
+    monkeypatch.setattr(stage._segmenter, "_sentence_spans", endless)
+    texts = ["One two! Three", "It will hang! Or will it", " ", "Four! Five."]
+    batch = run_stage(stage, Batch(pa.Table.from_pylist(list(map(paragraph, range(4), texts)), PARAGRAPHS)))
+    found = [(r["paragraph"], r["sentence"], r["text"]) for r in batch.rows.to_pylist()]
+    assert found == [(0, 0, "One two!"), (0, 1, "Three"), (3, 0, "Four!"), (3, 1, "Five.")]
+    (failure,) = batch.quarantined
+    assert (failure["error"], failure["record"]["paragraph"]) == ("took longer than 0.1 s", 1)
+    counted = batch.stages["segment"]
+    assert (counted.used, counted.rejected, counted.quarantined) == (2, {"no sentence": 1}, 1)
 
 
 def test_stanza_without_its_model_says_how_to_get_it(tmp_path):

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpusgen.text.marks import HOLE
+from corpusgen.text.templates import _known_kind
 from corpusgen.text.wikitext import is_disambiguation, is_redirect, paragraphs
 
 DUMPS = Path(__file__).parents[2].parent / "shared" / "data" / "wikipedia" / "dumps"
@@ -443,6 +444,31 @@ def test_hostile_white_space_ends(text: str):
 def test_hostile_nesting_ends_and_spares_the_next_section(opening: str, closing: str):
     text = opening * 50_000 + "x" + "\n" + closing * 50_000
     assert paragraphs(f"{text}\n\n== Next ==\n\nThe end.")[-1] == "The end."
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("It has {{convert|3|" + "e3" * 5000 + "km}} of road.", f"It has {HOLE} of road."),
+        ("It has {{convert|3|e3km}} of road.", "It has 3 thousand km of road."),
+        ("The sign &#" + "9" * 5000 + "; is none.", "The sign \ufffd is none."),
+        ("The sign &#0000000065; is one.", "The sign A is one."),
+        ("It is {{" + "a" * 5000 + "}} long.", f"It is {HOLE} long."),
+    ],
+)
+def test_hostile_numbers_and_names_cost_themselves_only(text: str, shown: str):
+    assert paragraphs(text) == [shown]
+
+
+def test_hostile_white_space_in_a_redirect_ends():
+    assert not is_redirect("#redirect" + " " * 200_000 + "nowhere")
+    assert is_redirect("#redirect" + " " * 200_000 + "[[somewhere]]")
+
+
+def test_names_of_templates_that_cannot_be_are_not_remembered():
+    _known_kind.cache_clear()
+    paragraphs("".join(f"{{{{{'a' * 5000}{number}}}}}" for number in range(20)) + "{{sfn}}")
+    assert _known_kind.cache_info().currsize == 1
 
 
 # --- real articles

@@ -1,8 +1,9 @@
 """Runs to report on: trained for real, in this process, on states that were made up."""
 
+from distiller.checkpoints import unpacked
 from distiller.evaluation.report import Evaluation, to_markdown
 from distiller.evaluation.results import Score, TaskResult
-from distiller.runs import History, RunFolder, unpacked
+from distiller.runs import History, RunFolder
 from distiller.saved import IN_A_RUN, SavedModel, put_in_card, write_saved
 from distiller.training import Training
 from tests.distiller.support import LAYERS, settings
@@ -48,7 +49,7 @@ def train(output, features, until=None, **changed):
     for step, terms, validation in training.run():
         history.add(step, terms, validation, every=2)
         if validation or step == until:
-            run.save(training, history, training.progress.best_step == step)
+            run.save(training, history)
         if step == until:
             break
     return run
@@ -57,11 +58,11 @@ def train(output, features, until=None, **changed):
 def finish(run, features, **changed):
     """What follows the last step: the model."""
     _, chosen = start(run.url, **changed)
-    step, weights = run.best()
+    state = unpacked(run.last())
     model = Training(chosen, features).model
-    model.load_state_dict(weights)
-    history = History(**unpacked(run.last())["history"])
-    saved = SavedModel.of(model, chosen, MADE_OF["layers"], MADE_OF["backbone"], history.validation_of(step))
+    model.load_state_dict(state["best"])
+    best = History(**state["history"]).validation_of(state["progress"]["best_step"])
+    saved = SavedModel.of(model, chosen, MADE_OF["layers"], MADE_OF["backbone"], best)
     write_saved(f"{run.url}/{IN_A_RUN}", saved)
 
 

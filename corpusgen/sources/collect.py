@@ -1,0 +1,142 @@
+"""What the reader of a unit has found so far, in bounded memory whatever the input."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from corpusgen.engine import Result
+from corpusgen.errors import CorpusgenError
+from corpusgen.schemas import PLACE, REJECTS
+
+MOST_ROWS = 1_000_000
+MOST_BYTES = 256 << 20
+_CHUNK_ROWS = 50_000
+_CHUNK_BYTES = 32 << 20
+_LONGEST_ERROR = 500
+_PLACE = tuple(name for name, _ in PLACE)
+
+Place = tuple[str, str | None, str | None, str | None]
+"""Source, article, title and revision."""
+
+
+class UnitIsFullError(Exception):
+    """The unit has as many rows, or bytes, as one may have."""
+
+
+class Collected:
+    """Rows, rejects and quarantined records. Columns become Arrow's as they grow, which takes a fraction of the memory.
+
+    If it is `bounded`, it takes MOST_ROWS rows and MOST_BYTES bytes: those of the records, and of the place of each
+    once for every line of it.
+    """
+
+    def __init__(self, schema: pa.Schema, bounded: bool = True) -> None:
+        self.quarantined: list[dict[str, Any]] = []
+        self._schema = schema
+        self._bounded = bounded
+        self._chunks: list[pa.Table] = []
+        self._places: list[Place] = []
+        self._counts: list[int] = []  # of texts, for each place
+        self._texts: list[str] = []
+        self._chunk_bytes = 0
+        self._rejects: list[list[Any]] = [[] for _ in REJECTS]
+        self._rows = 0  # of all three kinds
+        self._bytes = 0
+
+    @property
+    def rejected(self) -> int:
+        """How many articles were rejected."""
+        return len(self._rejects[0])
+
+    def paragraphs(self, place: Place, texts: Sequence[str], size: int = 0) -> None:
+        """Take the paragraphs of an article without the empty ones, numbered; its record has `size` bytes."""
+        kept = [text for text in map(str.strip, texts) if text]
+        if kept:
+            self._add(place, kept, size, len(kept))
+
+    def article(self, place: Place, text: str, size: int) -> None:
+        """Take an article as a whole. It may become as many rows as it has lines."""
+        self._add(place, [text], size, text.count("\n") + 1)
+
+    def reject(self, source: str, article: str | None, reason: str) -> None:
+        """Take an article that ends here."""
+        self._make_room(1, 0)
+        for column, value in zip(self._rejects, (source, article, reason), strict=True):
+            column.append(value)
+
+    def problem(self, error: str, record: Mapping[str, Any]) -> None:
+        """Take a record that cannot be used, named by its place."""
+        self._make_room(1, 0)
+        self.problem_at_last(error, record)
+
+    def problem_at_last(self, error: str, record: Mapping[str, Any]) -> None:
+        """Take one more, even if the unit is full."""
+        message = error if len(error) <= _LONGEST_ERROR else f"{error[:_LONGEST_ERROR]}…"
+        self.quarantined.append({"error": message.encode(errors="backslashreplace").decode(), "record": dict(record)})
+
+    def result(self, used: int | None = None) -> Result:
+        """All that was taken."""
+        self._close_chunk()
+        rows = pa.concat_tables(self._chunks) if self._chunks else self._schema.empty_table()
+        rejects = pa.Table.from_arrays(self._rejects, schema=REJECTS) if self.rejected else None
+        return Result(rows, rejects, self.quarantined, used)
+
+    def _add(self, place: Place, texts: list[str], size: int, lines: int) -> None:
+        source, article, title, revision = place
+        size += lines * (len(source) + len(article or "") + len(title or "") + len(revision or ""))
+        self._make_room(len(texts), size)
+        self._places.append(place)
+        self._counts.append(len(texts))
+        self._texts += texts
+        self._chunk_bytes += size
+        if len(self._texts) >= _CHUNK_ROWS or self._chunk_bytes >= _CHUNK_BYTES:
+            self._close_chunk()
+
+    def _make_room(self, rows: int, size: int) -> None:
+        if not self._bounded:
+            return
+        if rows > MOST_ROWS or size > MOST_BYTES:
+            raise ValueError(f"a record of {rows:,} rows, {size >> 20:,} MB with its place in each, is too much")
+        if self._rows + rows > MOST_ROWS or self._bytes + size > MOST_BYTES:
+            raise UnitIsFullError
+        self._rows += rows
+        self._bytes += size
+
+    def _close_chunk(self) -> None:
+        if not self._texts:
+            return
+        counted = list(zip(self._places, self._counts, strict=True))
+        columns: dict[str, list[Any]] = {
+            name: [place[index] for place, count in counted for _ in range(count)] for index, name in enumerate(_PLACE)
+        }
+        columns["paragraph"] = [number for count in self._counts for number in range(count)]
+        columns["text"] = self._texts
+        self._chunks.append(pa.Table.from_arrays([columns[name] for name in self._schema.names], schema=self._schema))
+        self._places, self._counts, self._texts, self._chunk_bytes = [], [], [], 0
+
+
+def lines_of(text: str) -> list[str]:
+    """The lines of a text; ValueError if they alone are more than a unit may have."""
+    if text.count("\n") >= MOST_ROWS:
+        raise ValueError(f"a text of more than {MOST_ROWS:,} lines")
+    return text.split("\n")
+
+
+def encodable(text: str) -> str:
+    """The text; ValueError if a table cannot hold it, where it would take all other rows along."""
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise ValueError(f"half of a character, {text[error.start]!a}, which is no text") from error
+    return text
+
+
+def is_the_machines(error: Exception) -> bool:
+    """Whether an error is no record's fault: then the unit must fail, and nothing be blamed on a record."""
+    if isinstance(error, CorpusgenError | MemoryError | ConnectionError | TimeoutError):
+        return True
+    return isinstance(error, OSError) and error.errno is not None
