@@ -50,6 +50,7 @@ lint: $(ready)
 	$(bin)/ruff check .
 	$(bin)/ruff format --check .
 	$(bin)/mypy
+	$(bin)/lint-imports
 
 format: $(ready)
 	$(bin)/ruff check --fix .

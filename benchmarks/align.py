@@ -22,9 +22,9 @@ import numpy.typing as npt
 
 from benchmarks.harvest import read_texts
 from benchmarks.rows import Row
-from corpusgen.align import Alignment, Sentences, align
+from corpusgen.corpus.triples.align import Alignment, Sentences, align
+from corpusgen.models.vectors import WordVectors, open_vectors
 from corpusgen.text.segment import RuleSegmenter
-from corpusgen.vectors import WordVectors, open_vectors
 
 Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int64]

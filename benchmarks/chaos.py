@@ -17,12 +17,12 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from corpusgen.config import BuildConfig
+from corpusgen.config.build import BuildConfig
+from corpusgen.corpus.build import PASSES, build
 from corpusgen.engine import LocalExecutor
 from corpusgen.engine.progress import Lines
 from corpusgen.engine.ray_executor import RayExecutor
 from corpusgen.errors import CorpusgenError
-from corpusgen.passes import PASSES, build
 from corpusgen.store import CommittedTable, Store
 from corpusgen.store.check import verify
 from tests.cluster.nodes import Killer, ray_nodes

@@ -28,8 +28,8 @@ STARTS = {
     "corpusgen --help": "import sys; sys.argv = ['corpusgen', '--help']; from corpusgen.cli import main; main()",
     "import distiller": "import distiller",
     "import of WordDistiller": "from distiller import WordDistiller",
-    "import of the mask stage": "from corpusgen.generate import MakeTriples",
-    "masked LM, loaded": "from corpusgen.masked import MaskedPredictor; MaskedPredictor({model!r}, device='cpu')",
+    "import of the mask stage": "from corpusgen.corpus.triples.stages import MakeTriples",
+    "masked LM, loaded": "from corpusgen.models.masked_lm import MaskedPredictor as MLM; MLM({model!r}, device='cpu')",
 }
 BARS = {"corpusgen --help": 0.5, "import distiller": 2.0}
 """Seconds."""
@@ -39,7 +39,7 @@ def predict(model: str, texts: list[str], spans: list[Span], threads: int, begin
     """When the sentences were begun and done, with the model loaded before."""
     import torch
 
-    from corpusgen.masked import MaskedPredictor
+    from corpusgen.models.masked_lm import MaskedPredictor
 
     torch.set_num_threads(threads)
     predictor = MaskedPredictor(model, device="cpu", threads=threads)

@@ -25,12 +25,12 @@ import torch
 
 from benchmarks.baselines.bare import call_on_all, padded_batches
 from benchmarks.masked import Span, targets
-from distiller.backbone import Backbone
 from distiller.evaluation.word_files import read_wic
-from distiller.model import WordModel
+from distiller.inference.word_distiller import WordDistiller
 from distiller.settings import BackboneSettings
-from distiller.word_distiller import WordDistiller
-from tests.generate import support
+from distiller.words.backbone import Backbone
+from distiller.words.model import WordModel
+from tests.testing import triple_builds as support
 
 
 def timed(work: Callable[[], object]) -> float:

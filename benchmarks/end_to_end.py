@@ -27,25 +27,25 @@ from benchmarks.baselines.naive import NaivePipeline, layer_states
 from benchmarks.parts import Parts, Span, prepare
 from benchmarks.rows import Row, fastest, seconds
 from benchmarks.translation import learn
+from corpusgen.config.rules import PAPER
+from corpusgen.corpus.build import PASSES
 from corpusgen.engine.isolate import run_stage
 from corpusgen.engine.local import set_up
 from corpusgen.engine.passes import Sink, first_batch
-from corpusgen.passes import PASSES
-from corpusgen.rules import PAPER
+from corpusgen.models.translate import TranslatorSettings, open_translator
+from corpusgen.models.translate.convert import convert_translator
+from corpusgen.models.vectors import open_vectors
 from corpusgen.store import Store, TripleStore, Unit
-from corpusgen.translate import TranslatorSettings, open_translator
-from corpusgen.translate.convert import convert_translator
-from corpusgen.vectors import open_vectors
-from distiller.backbone import Backbone
-from distiller.data import FeatureChunk, MappedFeatures
 from distiller.evaluation.evaluate import evaluate
 from distiller.evaluation.tasks import find_tasks
-from distiller.features import WORDS, EncodeTriples
-from distiller.model import TrainingPlace, WordModel
+from distiller.inference.word_distiller import WordDistiller
 from distiller.quickstart import _evaluation_data
 from distiller.settings import BackboneSettings, TrainSettings
-from distiller.training import Training
-from distiller.word_distiller import WordDistiller
+from distiller.training.data import FeatureChunk, MappedFeatures
+from distiller.training.loop import Training
+from distiller.words.backbone import Backbone
+from distiller.words.features import WORDS, EncodeTriples
+from distiller.words.model import TrainingPlace, WordModel
 
 UNITS = {"unit_targets": 100}
 RULES = {"preset": "paper", **PAPER}

@@ -29,10 +29,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from corpusgen.config import BuildConfig, load_config
+from corpusgen.config.build import BuildConfig, load_config
+from corpusgen.corpus.build import build
 from corpusgen.engine import LocalExecutor
-from corpusgen.estimate.estimate import estimate
-from corpusgen.passes import build
+from corpusgen.ops.estimate.estimate import estimate
 from corpusgen.store import Store
 from corpusgen.store.status import PassStatus
 

@@ -23,15 +23,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from corpusgen.config import BuildConfig, load_config
+from corpusgen.config.build import BuildConfig, load_config
+from corpusgen.corpus.build import PASSES, build
 from corpusgen.engine import LocalExecutor, Pass, Stage
 from corpusgen.engine.batch import Batch
 from corpusgen.engine.isolate import run_stage
 from corpusgen.engine.local import set_up
 from corpusgen.engine.passes import Sink, first_batch
-from corpusgen.passes import PASSES, build
+from corpusgen.models.translate import open_translator
 from corpusgen.store import Store
-from corpusgen.translate import open_translator
 
 BATCH_TOKENS = 1024
 

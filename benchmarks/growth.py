@@ -23,11 +23,11 @@ import psutil
 
 from benchmarks.pictures import draw
 from benchmarks.rows import Curve, Found, Row
-from corpusgen.config import BuildConfig, load_config
+from corpusgen.config.build import BuildConfig, load_config
+from corpusgen.corpus.build import build
 from corpusgen.engine import LocalExecutor
+from corpusgen.engine.counters import Tally
 from corpusgen.engine.ray_executor import RayExecutor
-from corpusgen.engine.tally import Tally
-from corpusgen.passes import build
 from distiller.quickstart import settings
 
 KINDS = ("driver", "worker", "object store")

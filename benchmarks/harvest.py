@@ -49,7 +49,7 @@ def sentences(pattern: str, megabytes: float, segmenter: str, model_dir: str | N
     """Extracted text → filtered sentences: megabytes of text per second of processor time."""
     from corpusgen.engine.batch import Batch
     from corpusgen.engine.isolate import run_stage
-    from corpusgen.schemas import PARAGRAPHS
+    from corpusgen.tables import PARAGRAPHS
     from corpusgen.text.filters import FilterSentences
     from corpusgen.text.language import IdentifyLanguage
     from corpusgen.text.segment import SegmentSentences
@@ -80,9 +80,9 @@ def harvest_and_sample(text_file: str, megabytes: float) -> dict[str, float]:
 
     In each copy all sentences begin differently: the same ones again would cost nothing.
     """
-    from corpusgen.config import BuildConfig
+    from corpusgen.config.build import BuildConfig
+    from corpusgen.corpus.build import build
     from corpusgen.engine import LocalExecutor
-    from corpusgen.passes import build
 
     text = Path(text_file).read_bytes()
     with tempfile.TemporaryDirectory() as folder:
@@ -103,7 +103,8 @@ def harvest_and_sample(text_file: str, megabytes: float) -> dict[str, float]:
 
 def sampling(candidates: int) -> dict[str, float]:
     """Merging and selecting so many candidates."""
-    from corpusgen.targets.sampling import CANDIDATES, select
+    from corpusgen.tables import CANDIDATES
+    from corpusgen.targets.sampling import select
 
     random = np.random.default_rng(0)
     words = np.array([f"word{n}" for n in range(50_000)])

@@ -29,11 +29,12 @@ from benchmarks.scale_inputs import harvested
 from benchmarks.training import settings
 from corpusgen.engine.parts import part_records
 from corpusgen.store import CommittedTable, Plan, Store
-from corpusgen.targets.stages import SELECTION, FetchTargets, SketchCandidates
+from corpusgen.tables import SELECTION
+from corpusgen.targets.stages import FetchTargets, SketchCandidates
 from corpusgen.targets.vocabulary import count_words, make_vocabulary, merge_counts
-from distiller import data
-from distiller.data import FeatureChunk, MappedFeatures
-from distiller.training import Training
+from distiller.training import data
+from distiller.training.data import FeatureChunk, MappedFeatures
+from distiller.training.loop import Training
 
 LEAST = 0.98  # of the speed without checks
 _LAYERS, _DIMENSION = 6, 384
@@ -48,7 +49,7 @@ def run(sentences: int = 100_000, rounds: int = 5) -> Found:
         store = _store(folder, sentences)
         table = CommittedTable(store, "harvest", "sentences")
         parts = pa.Table.from_pylist(part_records(table))
-        sketch, fetch = SketchCandidates(store=store), FetchTargets(store=store)
+        sketch, fetch = SketchCandidates(sentences, seed=0, store=store), FetchTargets(store=store)
         sketch.setup()
         fetch.setup()
         size = sum(part.bytes for part in table.parts) / 1e6
@@ -68,7 +69,7 @@ def _compared(name: str, work: Callable[[], object], size: float, rounds: int, b
         clock = _Clock()
         with ExitStack() as stack:
             stack.enter_context(patch("corpusgen.store.parts.zlib", SimpleNamespace(crc32=clock.timed(zlib.crc32))))
-            stack.enter_context(patch("distiller.data._checksums", clock.timed(data._checksums)))
+            stack.enter_context(patch("distiller.training.data._checksums", clock.timed(data._checksums)))
             took = seconds(work, time.process_time)
         shares.append(1 - clock.spent / took)
         best = min(best, took)

@@ -27,7 +27,7 @@ import torch
 from benchmarks.baselines.bare import call_on_all, padded_batches
 from benchmarks.harvest import read_texts
 from benchmarks.rows import Row, fastest, seconds
-from corpusgen.masked import Candidates, MaskedPredictor
+from corpusgen.models.masked_lm import Candidates, MaskedPredictor
 from corpusgen.text.segment import RuleSegmenter
 
 Span = tuple[int, int]

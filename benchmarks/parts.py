@@ -7,10 +7,10 @@ from typing import Any
 
 import torch
 
-from corpusgen.config import BuildConfig
-from corpusgen.encoders import model_path
+from corpusgen.config.build import BuildConfig
+from corpusgen.corpus.build import build
 from corpusgen.engine import LocalExecutor
-from corpusgen.passes import build
+from corpusgen.models.encoders import model_path
 from corpusgen.store import CommittedTable, Store
 from distiller.quickstart import settings
 

@@ -26,21 +26,22 @@ from typing import TypeVar
 import numpy as np
 import pyarrow as pa
 
-from corpusgen.config import BuildConfig
-from corpusgen.embedded import base_folder
+from corpusgen.config.build import BuildConfig
+from corpusgen.corpus.build import build, harvest
 from corpusgen.engine import LocalExecutor, Pass
 from corpusgen.engine.isolate import run_stage
 from corpusgen.engine.local import set_up
 from corpusgen.engine.parts import part_records
 from corpusgen.engine.passes import first_batch
-from corpusgen.passes import build, harvest
+from corpusgen.models.embedded import base_folder
 from corpusgen.sources.locate import SourceFile, find_files
 from corpusgen.store import CommittedTable, PassStore, Plan, Store, Totals
 from corpusgen.store.status import PassStatus
-from corpusgen.targets.stages import SELECTION, FetchTargets
-from corpusgen.targets.vocabulary import COUNTS, count_words, make_vocabulary, merge_counts
+from corpusgen.tables import COUNTS, SELECTION
+from corpusgen.targets.stages import FetchTargets
+from corpusgen.targets.vocabulary import count_words, make_vocabulary, merge_counts
 from distiller.quickstart import settings
-from tests.s3_server import S3Server, find_weed
+from tests.testing.s3_server import S3Server, find_weed
 
 MB = 1e6
 UNIT_BYTES = 8 << 20  # of bz2, in a unit of 32 MiB of wikitext

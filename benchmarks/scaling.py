@@ -23,9 +23,9 @@ import pyarrow as pa
 
 from corpusgen.engine import Pass, Resources, RunSettings, Stage
 from corpusgen.engine.cluster import ray_cluster
+from corpusgen.engine.counters import Tally
 from corpusgen.engine.passes import run_pass
 from corpusgen.engine.ray_executor import RayExecutor
-from corpusgen.engine.tally import Tally
 from corpusgen.store import Store
 
 TABLES = {"numbers": pa.schema([("number", pa.int64())])}

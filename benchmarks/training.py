@@ -34,10 +34,10 @@ from torch.nn.parallel import DistributedDataParallel
 
 from benchmarks.baselines.bare import call_on_all, padded_batches
 from benchmarks.masked import targets
-from distiller.data import FeatureChunk, MappedFeatures
-from distiller.model import TrainingPlace
 from distiller.settings import BackboneSettings, TrainSettings
-from distiller.training import Training
+from distiller.training.data import FeatureChunk, MappedFeatures
+from distiller.training.loop import Training
+from distiller.words.model import TrainingPlace
 
 
 def settings(batch_size: int) -> TrainSettings:
@@ -79,9 +79,9 @@ def cached_ratio(mapped: MappedFeatures, steps: int, rounds: int, batch_size: in
 def online_ratio(arguments: argparse.Namespace) -> dict[str, float]:
     from transformers import AutoModel
 
-    from distiller.backbone import Backbone
-    from distiller.features import WORDS
-    from distiller.online import OnlineFeatures
+    from distiller.training.online import OnlineFeatures
+    from distiller.words.backbone import Backbone
+    from distiller.words.features import WORDS
 
     backbone = Backbone(BackboneSettings(model=arguments.model), "cpu", threads=1)
     model = AutoModel.from_pretrained(arguments.model, dtype=torch.float32).eval()

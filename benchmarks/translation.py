@@ -19,10 +19,10 @@ from typing import Any
 
 from benchmarks.parts import prepare
 from benchmarks.rows import Curve, Found, Row, fastest
-from corpusgen.batches import TRANSLATOR_TOKENS
-from corpusgen.translate import TranslatorSettings, open_translator
-from corpusgen.translate.convert import convert_translator
-from tests.translate.tiny_models import make_marian, model_size
+from corpusgen.models.batches import TRANSLATOR_TOKENS
+from corpusgen.models.translate import TranslatorSettings, open_translator
+from corpusgen.models.translate.convert import convert_translator
+from tests.testing.tiny_translators import make_marian, model_size
 
 BEAMS = (1, 2, 5)
 BATCHES = (128, 256, 512, 1024, 4096)
@@ -129,8 +129,8 @@ def run(sentences: int, rounds: int, updates: int = UPDATES) -> Found:
 
 
 def _of_fairseq(texts: list[str], pairs: dict[str, str], folder: Path, updates: int, rounds: int) -> list[Row]:
-    from corpusgen.translate.subwords import Words
-    from tests.translate.test_fairseq import make_model
+    from corpusgen.models.translate.subwords import Words
+    from tests.corpusgen.models.translate.test_fairseq import make_model
 
     size = {"embed_dim": 256, "ffn_embed_dim": 1024, "layers": 2, "attention_heads": 4}
     make_model(folder / "fairseq", Words(), updates=updates, known=pairs, size=size, rate=1e-3)

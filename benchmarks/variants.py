@@ -33,16 +33,16 @@ import pyarrow as pa
 import yaml
 
 from corpusgen.store import TripleStore
-from distiller.backbone import Backbone
-from distiller.data import MappedFeatures
 from distiller.evaluation.evaluate import compare
 from distiller.evaluation.results import TaskResult, Vectors
 from distiller.evaluation.tasks import find_tasks
-from distiller.features import WORDS
-from distiller.items import means
+from distiller.inference.spans import means
+from distiller.inference.word_distiller import WordDistiller
 from distiller.settings import BackboneSettings, TrainSettings
-from distiller.training import Training, Validation
-from distiller.word_distiller import WordDistiller
+from distiller.training.data import MappedFeatures
+from distiller.training.loop import Training, Validation
+from distiller.words.backbone import Backbone
+from distiller.words.features import WORDS
 
 OWN = ("corpus", "triples", "first", "different")
 

@@ -4,6 +4,11 @@ The command line prints the message of a `CorpusgenError` and nothing else, then
 any other exception is a bug of ours and keeps its traceback.
 """
 
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection
+
 from corpusgen.credentials import without_credentials
 
 
@@ -57,3 +62,9 @@ class InterruptedRunError(CorpusgenError):
     def __init__(self, message: str, signal_number: int) -> None:
         super().__init__(message)
         self.exit_code = 128 + signal_number
+
+
+def did_you_mean(name: str, known: Collection[str]) -> str:
+    """Name the known word that is nearest to a wrong one or, if none is near, all of them."""
+    close = difflib.get_close_matches(name, known, n=1)
+    return f"did you mean {close[0]!r}?" if close else f"there are {', '.join(dict.fromkeys(known))}"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import corpusgen  # noqa: F401 (before all other libraries: it keeps them from reporting)
 
 if TYPE_CHECKING:
-    from distiller.word_distiller import WordDistiller
+    from distiller.inference.word_distiller import WordDistiller
 
 __version__ = "0.1.0"
 __all__ = ["WordDistiller", "__version__"]
@@ -22,7 +22,7 @@ __all__ = ["WordDistiller", "__version__"]
 def __getattr__(name: str) -> Any:
     # Not before it is asked for: torch takes seconds, and `distiller --help` must not.
     if name == "WordDistiller":
-        from distiller.word_distiller import WordDistiller
+        from distiller.inference.word_distiller import WordDistiller
 
         return WordDistiller
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

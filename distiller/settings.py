@@ -6,7 +6,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from corpusgen.sections import Section
+from corpusgen.config.job import Job
+from corpusgen.config.section import Section
 
 
 class BackboneSettings(Section):
@@ -82,3 +83,6 @@ class TrainSettings(Section):
     def learning_rate_at(self, step: int) -> float:
         """That of a step, counted from one on."""
         return self.learning_rate * min(1.0, step / max(1, self.warmup_steps))
+
+
+TRAIN_JOB = Job(TrainSettings, results=("corpus", "output"), command=("distiller.cli", "train"))

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import pytest
 from hypothesis import settings
 
-from tests.s3_server import S3Server, find_weed
+from tests.testing.s3_server import S3Server, find_weed
 
 settings.register_profile("machines differ", deadline=None)
 settings.load_profile("machines differ")
@@ -59,7 +59,7 @@ class Ended(NamedTuple):
 @pytest.fixture
 def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Ended]:
     """`corpusgen` with some arguments, in this process: a new one would load everything again."""
-    from corpusgen.cli import main
+    from corpusgen.cli.app import main
 
     def run(*arguments: object) -> Ended:
         monkeypatch.setattr(sys, "argv", ["corpusgen", *map(str, arguments)])
@@ -85,14 +85,14 @@ def root(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(scope="session")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Tiny masked language models, by their family."""
-    from tests.tiny_masked_models import FAMILIES, save
+    from tests.testing.tiny_masked_models import FAMILIES, save
 
     return {family: save(family, tmp_path_factory.mktemp(family)) for family in FAMILIES}
 
 
 @pytest.fixture(scope="session")
 def predictors(folders: dict[str, Path]) -> dict[str, Any]:
-    from corpusgen.masked import MaskedPredictor
+    from corpusgen.models.masked_lm import MaskedPredictor
 
     return {family: MaskedPredictor(str(folder), top_k=5) for family, folder in folders.items()}
 

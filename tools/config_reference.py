@@ -17,9 +17,9 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from corpusgen.config import BuildConfig
-from distiller.runs import _MAY_CHANGE
+from corpusgen.config.build import BuildConfig
 from distiller.settings import TrainSettings
+from distiller.training.run_folder import _MAY_CHANGE
 
 TARGET = Path(__file__).parents[1] / "docs" / "configuration.md"
 INTRODUCTION = """\

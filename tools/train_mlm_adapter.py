@@ -1,7 +1,7 @@
 """Train the adapter that turns the packaged MiniLM encoder into a masked language model.
 
     corpusgen build configs/dev_real.yaml --set store=corpora/adapter --set sample.size=1
-    python tools/train_mlm_adapter.py corpora/adapter corpusgen/embedded/minilm-mlm.safetensors
+    python tools/train_mlm_adapter.py corpora/adapter corpusgen/models/embedded/minilm-mlm.safetensors
 
 Low-rank updates of all linear layers, biases, layer norms and a prediction head are learnt from the sentences of a
 store's harvest, each twentieth of which is held out; word embeddings stay as they are and serve as output weights.
@@ -27,7 +27,7 @@ from torch import nn
 from torch.nn import functional
 from transformers import AutoTokenizer, BertForMaskedLM
 
-from corpusgen.embedded import BASE_PACKAGE, base_folder
+from corpusgen.models.embedded import BASE_PACKAGE, base_folder
 from corpusgen.store.reader import CommittedTable
 
 HELD_OUT_EVERY = 20

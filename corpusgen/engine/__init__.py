@@ -1,9 +1,9 @@
 """The engine: stages over units, on this process or on Ray."""
 
+from corpusgen.config.run import Resources, RunSettings, WorkerSettings
 from corpusgen.engine.local import LocalExecutor
 from corpusgen.engine.passes import Pass
-from corpusgen.engine.settings import RunSettings, WorkerSettings
-from corpusgen.engine.stage import Resources, Result, Stage, split_by_reason
+from corpusgen.engine.stage import Result, Stage, split_by_reason
 
 __all__ = [
     "LocalExecutor",

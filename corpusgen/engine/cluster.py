@@ -14,7 +14,7 @@ import ray
 from ray._private import ray_constants
 from ray.exceptions import AuthenticationError
 
-from corpusgen.engine.stage import Resources
+from corpusgen.config.run import Resources
 from corpusgen.errors import CorpusgenError
 
 # Each stage of a pass keeps a worker, and most of them wait most of the time. On a machine of our own the extra

@@ -5,15 +5,15 @@ from __future__ import annotations
 import secrets
 from collections.abc import Sequence
 
+from corpusgen.config.run import RunSettings
+from corpusgen.engine.counters import Tally
 from corpusgen.engine.events import EventLog
 from corpusgen.engine.isolate import run_stage
 from corpusgen.engine.memory import FreedMemory
 from corpusgen.engine.passes import Pass, Sink, first_batch
 from corpusgen.engine.progress import Progress, Silent
-from corpusgen.engine.settings import RunSettings
+from corpusgen.engine.signals import StopRequest
 from corpusgen.engine.stage import Stage
-from corpusgen.engine.stopping import StopRequest
-from corpusgen.engine.tally import Tally
 from corpusgen.errors import CorpusgenError, StageError
 from corpusgen.store import PassStore, Unit
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 
 from ray.util.metrics import Counter, Gauge
 
-from corpusgen.engine.tally import StageTally, Tally
+from corpusgen.engine.counters import StageTally, Tally
 
 _PASS = ("store", "pass")  # by the store two builds on one cluster are told apart: one value a build
 _STAGE = (*_PASS, "stage")

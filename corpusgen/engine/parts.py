@@ -12,7 +12,8 @@ from typing import Any, ClassVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from corpusgen.engine.stage import Resources, Stage
+from corpusgen.config.run import Resources
+from corpusgen.engine.stage import Stage
 from corpusgen.store import CommittedTable, Part, Store
 from corpusgen.store.parts import read_parts
 

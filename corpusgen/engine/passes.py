@@ -11,13 +11,13 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from corpusgen.config.run import RunSettings
 from corpusgen.engine.batch import Batch
-from corpusgen.engine.settings import RunSettings
+from corpusgen.engine.counters import Tally, check_failure_limit
 from corpusgen.engine.stage import Stage, check_columns
-from corpusgen.engine.tally import Tally, check_failure_limit
 from corpusgen.errors import StageError
+from corpusgen.io.hashing import content_hash
 from corpusgen.store import PassStore, Plan, Totals, Unit
-from corpusgen.store.records import content_hash
 
 REJECTS = "rejects"
 _HOST = socket.gethostname()

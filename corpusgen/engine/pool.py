@@ -12,9 +12,10 @@ from typing import Any
 
 import ray
 
+from corpusgen.config.run import Resources
 from corpusgen.engine.cluster import room_for
 from corpusgen.engine.passes import Sink
-from corpusgen.engine.stage import Resources, Stage
+from corpusgen.engine.stage import Stage
 from corpusgen.engine.worker import Report, StageWorker
 from corpusgen.store import StageCount, Unit
 

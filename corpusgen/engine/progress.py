@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from corpusgen.engine.tally import Tally
+from corpusgen.engine.counters import Tally
 
 _LIVE_SECONDS = 0.5
 _LINE_SECONDS = 15.0

@@ -28,17 +28,17 @@ from ray.exceptions import (
     WorkerCrashedError,
 )
 
+from corpusgen.config.run import RunSettings
 from corpusgen.engine.cluster import died_with_its_node, lacking, may_grow, nodes, ray_cluster
-from corpusgen.engine.crew import Crew
+from corpusgen.engine.counters import Tally
 from corpusgen.engine.events import EventLog
 from corpusgen.engine.metrics import Metrics
 from corpusgen.engine.passes import Pass, Sink
 from corpusgen.engine.pool import Job, Pool, Task, Worker
 from corpusgen.engine.progress import Progress, Silent
-from corpusgen.engine.settings import RunSettings
+from corpusgen.engine.scaling import Crew
+from corpusgen.engine.signals import StopRequest
 from corpusgen.engine.stage import Stage
-from corpusgen.engine.stopping import StopRequest
-from corpusgen.engine.tally import Tally
 from corpusgen.engine.worker import Order, Report
 from corpusgen.errors import CorpusgenError, StageError, StoreUnavailableError
 from corpusgen.store import PassStore, Unit

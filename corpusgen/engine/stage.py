@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-
-@dataclass(frozen=True)
-class Resources:
-    """What one worker of a stage asks for, and how many workers there may be.
-
-    `max_workers` None means as many as the cluster has room for, as nodes come and go.
-    """
-
-    cpus: float = 1.0
-    gpus: float = 0.0
-    memory: int = 0
-    min_workers: int = 1
-    max_workers: int | None = None
+from corpusgen.config.run import Resources
+from corpusgen.config.section import Section
+from corpusgen.models.gpu_memory import GpuNeed
+from corpusgen.models.identity import NamedModel
 
 
 @dataclass(frozen=True)
@@ -39,6 +30,16 @@ class Result:
     rejects: pa.Table | None = None
     quarantined: Sequence[Mapping[str, Any]] = ()
     used: int | None = None
+
+
+class GpuOnly(NamedTuple):
+    """A setting that only a GPU can serve, and what to set instead on a CPU."""
+
+    because: str
+    instead: str
+
+
+GPU_BY_DEVICE = GpuOnly("generate.device is cuda", "generate.device=auto")
 
 
 @dataclass
@@ -62,12 +63,27 @@ class Stage:
     whole: ClassVar[bool] = False
     """Whether the result depends on all rows of a unit together, as a merge does: then they are never taken apart."""
 
+    can_use_gpu: ClassVar[bool] = False
+    """Whether its models run faster on a GPU."""
+
     rows_may_fail: ClassVar[bool] = True
     """Whether a row that cannot be processed is quarantined. Where one stands for thousands, the run stops instead."""
 
     resources: Resources = field(default_factory=Resources, kw_only=True, metadata={"content": False})
     models: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, kw_only=True, metadata={"content": False})
     """The models of the corpus as the driver recorded them. A worker that finds another one must refuse in `setup`."""
+
+    def uses(self) -> Sequence[NamedModel]:
+        """Return the models that a worker loads, by the role that corpus.json records each under."""
+        return ()
+
+    def gpu_need(self, shortest: int) -> GpuNeed | None:
+        """Return what a worker takes of a GPU's memory for texts of at least `shortest` words; None: it loads none."""
+        return None
+
+    def gpu_only(self) -> GpuOnly | None:
+        """Return the setting that needs a GPU, if there is one."""
+        return None
 
     def setup(self) -> None:
         """Load what the stage needs, once per worker."""
@@ -78,8 +94,18 @@ class Stage:
 
     def identity(self) -> dict[str, Any]:
         """Everything about the stage that determines its result, JSON-able: it becomes part of every unit's id."""
-        settings = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.metadata.get("content", True)}
+        content = [f.name for f in dataclasses.fields(self) if f.metadata.get("content", True)]
+        settings = {name: _plain(getattr(self, name)) for name in content}
         return {"stage": self.name, "version": self.version, **settings}
+
+
+def _plain(setting: Any) -> Any:
+    return setting.model_dump(mode="json") if isinstance(setting, Section) else setting
+
+
+def models_used(stages: Iterable[Stage]) -> list[NamedModel]:
+    """Return the models of some stages, each role once."""
+    return list({model.role: model for stage in reversed([*stages]) for model in reversed(stage.uses())}.values())[::-1]
 
 
 def split_by_reason(rows: pa.Table, reasons: Sequence[str | None]) -> Result:

@@ -9,14 +9,14 @@ import pyarrow as pa
 
 from corpusgen.engine import Result
 from corpusgen.errors import CorpusgenError
-from corpusgen.schemas import PLACE, REJECTS
+from corpusgen.tables import PROVENANCE, TEXT_REJECTS
 
 MOST_ROWS = 1_000_000
 MOST_BYTES = 256 << 20
 _CHUNK_ROWS = 50_000
 _CHUNK_BYTES = 32 << 20
 _LONGEST_ERROR = 500
-_PLACE = tuple(name for name, _ in PLACE)
+_PLACE = tuple(name for name, _ in PROVENANCE)
 
 Place = tuple[str, str | None, str | None, str | None]
 """Source, article, title and revision."""
@@ -42,7 +42,7 @@ class Collected:
         self._counts: list[int] = []  # of texts, for each place
         self._texts: list[str] = []
         self._chunk_bytes = 0
-        self._rejects: list[list[Any]] = [[] for _ in REJECTS]
+        self._rejects: list[list[Any]] = [[] for _ in TEXT_REJECTS]
         self._rows = 0  # of all three kinds
         self._bytes = 0
 
@@ -81,7 +81,7 @@ class Collected:
         """All that was taken."""
         self._close_chunk()
         rows = pa.concat_tables(self._chunks) if self._chunks else self._schema.empty_table()
-        rejects = pa.Table.from_arrays(self._rejects, schema=REJECTS) if self.rejected else None
+        rejects = pa.Table.from_arrays(self._rejects, schema=TEXT_REJECTS) if self.rejected else None
         return Result(rows, rejects, self.quarantined, used)
 
     def _add(self, place: Place, texts: list[str], size: int, lines: int) -> None:

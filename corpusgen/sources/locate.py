@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from corpusgen.errors import ConfigError, CorpusgenError, SourceChangedError, StoreUnavailableError
-from corpusgen.store.files import open_files
+from corpusgen.io.files import open_files
 
 _RAYS_COPIES = "/runtime_resources/working_dir_files/"
 _REFUSED = (errno.EACCES, errno.EPERM, errno.EISDIR, errno.ELOOP)

@@ -16,12 +16,12 @@ import pyarrow.parquet as pq
 from corpusgen.engine import Result, Stage
 from corpusgen.engine.time_limit import TimeLimit, TookTooLong
 from corpusgen.errors import ConfigError, CorpusgenError, SourceChangedError, StageError
-from corpusgen.schemas import ARTICLES, PARAGRAPHS
 from corpusgen.sources import collect
 from corpusgen.sources.collect import Collected, UnitIsFullError, encodable, is_the_machines, lines_of
 from corpusgen.sources.locate import SourceFile, find_files, open_binary, opened
 from corpusgen.sources.multistream import index_of, multistream_records, stream_groups
 from corpusgen.sources.streams import Problem, byte_ranges, read_records
+from corpusgen.tables import ARTICLES, PARAGRAPHS
 from corpusgen.text.wikitext import is_disambiguation, is_redirect, paragraphs
 
 Record = dict[str, Any]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from corpusgen.errors import DamagedPartError, StoreError, StoreUnavailableError
-from corpusgen.store.files import Files
+from corpusgen.io.files import Files
 from corpusgen.store.parts import read_part
 from corpusgen.store.records import Commit, Part, Plan, Reads, Totals, Unit, hash_of_parts
 from corpusgen.store.store import PassStore, Store, create_once

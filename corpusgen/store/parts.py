@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from corpusgen.errors import DamagedPartError
-from corpusgen.store.files import Files
+from corpusgen.io.files import Files
 from corpusgen.store.records import Part
 
 

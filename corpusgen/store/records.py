@@ -15,6 +15,7 @@ import pyarrow as pa
 from pydantic import ConfigDict, Field, NonNegativeInt, TypeAdapter, ValidationError
 
 from corpusgen.errors import StoreError
+from corpusgen.io.hashing import content_hash
 
 FORMAT = 1
 _CHECKSUM = b', "checksum": "'  # the last thing in a file: the sha256 of all that is before it
@@ -25,12 +26,6 @@ _NOTHING_ELSE = ConfigDict(extra="forbid")
 
 T = TypeVar("T")
 _Seconds = Annotated[float, Field(ge=0, le=1e11, allow_inf_nan=False)]
-
-
-def content_hash(value: Any) -> str:
-    """A short name for a JSON-able value: equal values, equal names, on any machine and in any process."""
-    canonical = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return hashlib.sha256(canonical.encode()).hexdigest()[:20]
 
 
 def to_json(value: Any) -> bytes:

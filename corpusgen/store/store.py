@@ -26,7 +26,8 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from corpusgen.errors import StoreError, StoreUnavailableError
-from corpusgen.store.files import Files, open_files
+from corpusgen.io.files import Files, open_files
+from corpusgen.io.hashing import content_hash
 from corpusgen.store.parts import encoded, read_part
 from corpusgen.store.records import (
     FORMAT,
@@ -34,7 +35,6 @@ from corpusgen.store.records import (
     Part,
     Plan,
     StageCount,
-    content_hash,
     from_json,
     is_sealed,
     sealed,

@@ -27,21 +27,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from corpusgen.tables import CANDIDATES
 from corpusgen.targets.tokens import Tokens, token_batches
 
 _SPARE = 4
 _FEWEST_PER_WORD = 32
 _ROWS_WORTH_MERGING = 100_000
 
-CANDIDATES = pa.schema(
-    [
-        ("word", pa.string()),
-        ("priority", pa.uint64()),
-        ("sentence", pa.string()),  # or an integer: whatever the ids are
-        ("start", pa.int32()),
-        ("end", pa.int32()),
-    ]
-)
 
 Integers = npt.NDArray[np.int64]
 Hashes = npt.NDArray[np.uint64]

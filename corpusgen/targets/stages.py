@@ -9,19 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from corpusgen.engine.parts import OverParts
-from corpusgen.schemas import TARGETS
-from corpusgen.targets.sampling import CANDIDATES, candidates, fitted_per_word, select
-from corpusgen.targets.vocabulary import VOCABULARY, make_vocabulary, merge_counts
-
-SELECTION = pa.schema(
-    [
-        ("sentence", pa.string()),
-        ("word", pa.string()),
-        ("start", pa.int32()),
-        ("end", pa.int32()),
-        ("round", pa.int32()),
-    ]
-)
+from corpusgen.tables import CANDIDATES, SELECTION, TARGETS, VOCABULARY
+from corpusgen.targets.sampling import candidates, fitted_per_word, select
+from corpusgen.targets.vocabulary import make_vocabulary, merge_counts
 
 
 @dataclass
@@ -32,8 +22,8 @@ class MergeCounts(OverParts):
     whole: ClassVar[bool] = True
     adds: ClassVar[tuple[str, ...]] = tuple(VOCABULARY.names)
 
-    drop_top_share: float = 0.001
-    size: int = 50_000
+    drop_top_share: float
+    size: int
 
     def process(self, rows: pa.Table) -> pa.Table:
         """All parts at once: there is only one unit."""
@@ -47,8 +37,8 @@ class SketchCandidates(OverParts):
     name: ClassVar[str] = "sketch"
     adds: ClassVar[tuple[str, ...]] = tuple(CANDIDATES.names)
 
-    size: int = 1_000_000
-    seed: int = 0
+    size: int
+    seed: int
 
     def setup(self) -> None:
         """Load the vocabulary."""
@@ -72,8 +62,8 @@ class SelectTargets(OverParts):
     whole: ClassVar[bool] = True
     adds: ClassVar[tuple[str, ...]] = tuple(SELECTION.names)
 
-    size: int = 1_000_000
-    seed: int = 0
+    size: int
+    seed: int
 
     def setup(self) -> None:
         """Find out how many candidates of a word count."""

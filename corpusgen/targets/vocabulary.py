@@ -8,10 +8,9 @@ from collections.abc import Iterable
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from corpusgen.tables import COUNTS, VOCABULARY
 from corpusgen.targets.tokens import token_batches
 
-COUNTS = pa.schema([("word", pa.string()), ("count", pa.int64())])
-VOCABULARY = pa.schema([*COUNTS, ("rank", pa.int64()), ("capital_share", pa.float32())])
 _ROWS_WORTH_MERGING = 10_000
 
 

@@ -7,14 +7,15 @@ import hashlib
 import os
 import re
 import unicodedata
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 
+from corpusgen.config.build import FilterSettings
 from corpusgen.engine import Result, Stage, split_by_reason
-from corpusgen.schemas import SENTENCES
+from corpusgen.tables import SENTENCES
 from corpusgen.text.marks import HOLE
 from corpusgen.text.words import DIGIT, LETTER, character_kinds, starts_of
 
@@ -40,17 +41,12 @@ class FilterSentences(Stage):
     adds: ClassVar[tuple[str, ...]] = ("id",)
 
     language: str = "en"
-    min_words: int | None = 15
-    max_words: int | None = 50
-    capital_first: bool = True
-    max_hyphens: int | None = 1
-    max_numbers: int | None = 1
-    max_commas: int | None = 2
-    no_repeated_characters: bool = True
-    no_wide_characters: bool = True
-    no_debris: bool = True
-    ends_as_sentence: bool = True
-    balanced: bool = True
+    filters: FilterSettings = field(default_factory=FilterSettings)
+
+    def identity(self) -> dict[str, Any]:
+        """Return what determines the result, each filter by its own name."""
+        identity = super().identity()
+        return {**identity, **identity.pop("filters")}
 
     def process(self, rows: pa.Table) -> Result:
         """Judge each sentence."""
@@ -62,27 +58,28 @@ class FilterSentences(Stage):
 
     def reason(self, text: str, words: int, numbers: int) -> str | None:
         """Why a sentence is rejected; None if it is kept."""
-        if self.min_words is not None and words < self.min_words:
+        filters = self.filters
+        if filters.min_words is not None and words < filters.min_words:
             return "too short"
-        if self.max_words is not None and words > self.max_words:
+        if filters.max_words is not None and words > filters.max_words:
             return "too long"
-        if self.capital_first and not text[:1].isupper():
+        if filters.capital_first and not text[:1].isupper():
             return "no capital first"
-        if self.max_commas is not None and text.count(",") > self.max_commas:
+        if filters.max_commas is not None and text.count(",") > filters.max_commas:
             return "commas"
-        if self.max_hyphens is not None and text.count("-") > self.max_hyphens:
+        if filters.max_hyphens is not None and text.count("-") > filters.max_hyphens:
             return "hyphens"
-        if self.max_numbers is not None and numbers > self.max_numbers:
+        if filters.max_numbers is not None and numbers > filters.max_numbers:
             return "numbers"
-        if self.ends_as_sentence and not _END.search(text, max(0, len(text) - 5)):
+        if filters.ends_as_sentence and not _END.search(text, max(0, len(text) - 5)):
             return "no end of sentence"
-        if self.no_repeated_characters and _REPEATED.search(text):
+        if filters.no_repeated_characters and _REPEATED.search(text):
             return "repeated character"
-        if self.no_wide_characters and self.language not in CJK and _has_wide(text):
+        if filters.no_wide_characters and self.language not in CJK and _has_wide(text):
             return "wide character"
-        if self.balanced and not _is_balanced(text):
+        if filters.balanced and not _is_balanced(text):
             return "unbalanced"
-        if self.no_debris and _has_debris(text):
+        if filters.no_debris and _has_debris(text):
             return "debris"
         return None
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from corpusgen.engine import Result, Stage, split_by_reason
 from corpusgen.errors import StageError
-from corpusgen.models import confirmed
+from corpusgen.models.identity import NamedModel, confirmed
 
 _ENOUGH = 200  # characters that tell a language as surely as a whole paragraph, several times faster
 
@@ -68,6 +68,11 @@ def bundled_model() -> str:
     )
 
 
+def language_models(model: str | None) -> list[NamedModel]:
+    """Return the model that settings name, in the role that every stage records it under."""
+    return [NamedModel("language", "files", model)] if model else []
+
+
 @dataclass
 class IdentifyLanguage(Stage):
     """Keeps the texts whose most probable language is the wanted one."""
@@ -78,6 +83,10 @@ class IdentifyLanguage(Stage):
     code: str = "en"
     threshold: float = 0.5
     model: str | None = field(default=None)
+
+    def uses(self) -> Sequence[NamedModel]:
+        """Return the model, unless it comes with a package."""
+        return language_models(self.model)
 
     def setup(self) -> None:
         """Load the model."""

@@ -21,8 +21,8 @@ import pyarrow.compute as pc
 from corpusgen.engine import Result, Stage
 from corpusgen.engine.time_limit import TimeLimit, TookTooLong
 from corpusgen.errors import StageError
-from corpusgen.models import confirmed
-from corpusgen.schemas import PLACE, REJECTS, SENTENCES
+from corpusgen.models.identity import NamedModel, confirmed
+from corpusgen.tables import PROVENANCE, SENTENCES, TEXT_REJECTS
 from corpusgen.text.words import TokenSpans, tokenize
 
 # A full stop after a word in lower case, a year or a bracket, and before a capital. Seen on Wikipedia: as good as
@@ -176,7 +176,7 @@ class SegmentSentences(Stage):
     """A paragraph becomes its sentences."""
 
     name: ClassVar[str] = "segment"
-    needs: ClassVar[tuple[str, ...]] = (*(name for name, _ in PLACE), "paragraph", "text")
+    needs: ClassVar[tuple[str, ...]] = (*(name for name, _ in PROVENANCE), "paragraph", "text")
     adds: ClassVar[tuple[str, ...]] = tuple(name for name in SENTENCES.names if name != "id")
     expands: ClassVar[bool] = True
 
@@ -184,6 +184,10 @@ class SegmentSentences(Stage):
     language: str = "en"
     model_dir: str | None = None
     use_gpu: bool = field(default=False, metadata={"content": False})
+
+    def uses(self) -> Sequence[NamedModel]:
+        """Return Stanza's folder."""
+        return [NamedModel("segmenter", "files", self.model_dir)] if self.model_dir else []
 
     def setup(self) -> None:
         """Load the segmenter."""
@@ -216,7 +220,7 @@ class SegmentSentences(Stage):
         numbers = [number for _, some in itertools.groupby(taken) for number, _ in enumerate(some)]
         sentences = [texts[index][start:stop] for index, (start, stop) in zip(taken, spans, strict=True)]
         offsets = pa.array(np.concatenate(([0], np.cumsum(tokens.counts))), pa.int32())
-        table = rows.select([*(name for name, _ in PLACE), "paragraph"]).take(pa.array(taken, pa.int64()))
+        table = rows.select([*(name for name, _ in PROVENANCE), "paragraph"]).take(pa.array(taken, pa.int64()))
         for name, column in (
             ("sentence", pa.array(numbers, pa.int32())),
             ("text", pa.array(sentences, pa.string())),
@@ -225,7 +229,7 @@ class SegmentSentences(Stage):
         ):
             table = table.append_column(name, column)
         empty = sorted(set(range(len(texts))).difference(taken, failed))
-        rejects = rows.select(REJECTS.names[:2]).take(pa.array(empty, pa.int64()))
+        rejects = rows.select(TEXT_REJECTS.names[:2]).take(pa.array(empty, pa.int64()))
         rejects = rejects.append_column("reason", pa.array(["no sentence"] * len(empty), pa.string()))
         places = rows.select(["source", "article", "paragraph"]).take(pa.array(sorted(failed), pa.int64())).to_pylist()
         quarantined = [

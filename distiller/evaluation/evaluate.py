@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from corpusgen.vectors import WordVectors
+from corpusgen.models.vectors import WordVectors
 from distiller.evaluation.metrics import STATISTICS, paired_bootstrap
 from distiller.evaluation.report import Comparison, Difference, Evaluation
 from distiller.evaluation.results import TaskResult, Vectors
 from distiller.evaluation.static import StaticVectors, find_static_tasks
 from distiller.evaluation.tasks import find_tasks
-from distiller.word_distiller import NOTHING_READ, WordDistiller
+from distiller.inference.word_distiller import NOTHING_READ, WordDistiller
 
 _WORDS_AT_ONCE = 2048
 _BASELINE, _MEANING = "baseline", "meaning"

@@ -6,7 +6,7 @@ import html
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
 
-from corpusgen.webpage import page
+from corpusgen.pages.html import page
 from distiller.evaluation.plots import panel_caption, scores_chart, similarity_panels
 from distiller.evaluation.report import (
     COMPARED,

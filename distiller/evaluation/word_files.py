@@ -24,7 +24,7 @@ from distiller.evaluation.files import (
     token_span,
     unmarked,
 )
-from distiller.items import find_word
+from distiller.inference.spans import find_word
 
 _DECISIONS = {"T": 1.0, "F": 0.0}
 

@@ -17,9 +17,10 @@ from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any
 
-from corpusgen.config import BuildConfig, load_settings
-from corpusgen.embedded import BASE_PACKAGE
+from corpusgen.config.build import BuildConfig
+from corpusgen.config.loading import load_settings
 from corpusgen.errors import ConfigError
+from corpusgen.models.embedded import BASE_PACKAGE
 from corpusgen.store import Store
 from distiller.settings import TrainSettings
 
@@ -44,7 +45,7 @@ _BANKS = (
 def quickstart(folder: str, say: Say, targets: int | None = None) -> None:
     """Build, train, evaluate and show, all in one folder; of so many `targets`, if not of the usual number."""
     from corpusgen.engine.cluster import ray_cluster
-    from distiller.train import train
+    from distiller.training.job import train
 
     if "://" in folder:
         raise ConfigError(f"--folder {folder}: the quickstart is for this machine; give a folder on its disk")
@@ -107,12 +108,12 @@ def _is_complete(root: str) -> bool:
 
 
 def _build(config: BuildConfig, say: Say) -> None:
+    from corpusgen.corpus.build import build
     from corpusgen.engine.local import LocalExecutor
     from corpusgen.engine.progress import terminal_progress
     from corpusgen.engine.ray_executor import RayExecutor
-    from corpusgen.funnel import funnel, lines
-    from corpusgen.passes import build
-    from corpusgen.report import write_report
+    from corpusgen.ops.funnel import funnel, lines
+    from corpusgen.ops.report import write_report
 
     progress = terminal_progress()
     if _is_complete(config.store):
@@ -130,9 +131,9 @@ def _show(folder: str, corpus: str, run: str, say: Say) -> None:
     from distiller.evaluation.evaluate import evaluate
     from distiller.evaluation.page import to_html
     from distiller.evaluation.report import table, to_markdown
-    from distiller.report import write_report
-    from distiller.saved import put_in_card
-    from distiller.word_distiller import WordDistiller
+    from distiller.inference.word_distiller import WordDistiller
+    from distiller.training.report import write_report
+    from distiller.words.saved import put_in_card
 
     say("\nSome triples: original, positive, negative")
     for line in _sample_triples(corpus):
@@ -154,7 +155,7 @@ def _sample_triples(corpus: str, count: int = 3) -> Iterator[str]:
     """Those whose positive is another word come first: they show most."""
     import pyarrow.compute as pc
 
-    from corpusgen.inspect.rows import marked
+    from corpusgen.io.terminal import marked
     from corpusgen.store import TripleStore
 
     table = TripleStore(corpus).to_table()

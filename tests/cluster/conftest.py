@@ -1,3 +1,3 @@
-from tests.engine.conftest import undisturbed
+from tests.corpusgen.engine.conftest import undisturbed
 
 __all__ = ["undisturbed"]

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from tests.cluster.head import Head, free_ports
-from tests.engine.helpers import assert_whole, committed_files, drive, run_demo
+from tests.corpusgen.engine.helpers import assert_whole, committed_files, drive, run_demo
 
 pytestmark = pytest.mark.slow
 HEAD_ID = "f" * 51 + "00000"

@@ -9,12 +9,13 @@ import pytest
 import yaml
 from ray.autoscaler._private.util import prepare_config, validate_config
 
-from corpusgen.config import BuildConfig, load_settings
-from corpusgen.passes import check_workers
+from corpusgen.config.build import BuildConfig
+from corpusgen.config.loading import load_settings
+from corpusgen.corpus.build import check_workers
 from distiller.settings import TrainSettings
 from tests.cluster.manifests import FIELDS, problems, read
+from tests.testing import PROJECT
 
-PROJECT = Path(__file__).parents[2]
 CLUSTER = PROJECT / "cluster"
 FOR_RAY_UP = {name: read(CLUSTER / f"{name}.yaml") for name in ("aws", "gcp")}
 MANIFESTS = {path.stem: read(path) for path in sorted((CLUSTER / "kuberay").glob("ray*.yaml"))}

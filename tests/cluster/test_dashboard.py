@@ -2,13 +2,12 @@
 
 import json
 import re
-from pathlib import Path
 
 import pytest
 
 from corpusgen.engine.metrics import LABELS
+from tests.testing import PROJECT
 
-PROJECT = Path(__file__).parents[2]
 DASHBOARD = json.loads((PROJECT / "cluster/grafana.json").read_text())
 PANELS = DASHBOARD["panels"]
 TARGETS = [

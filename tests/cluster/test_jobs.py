@@ -6,17 +6,16 @@ import shutil
 import signal
 import subprocess
 import time
-from pathlib import Path
 
 import pytest
 
 from corpusgen.store import CommittedTable, Store
 from corpusgen.store.check import verify
 from tests.cluster.head import PROGRAMS, Head
+from tests.testing import PROJECT
 
 pytestmark = pytest.mark.slow
 
-PROJECT = Path(__file__).parents[2]
 CONFIG = "configs/quickstart.yaml"
 
 

@@ -8,14 +8,14 @@ import time
 import pytest
 import yaml
 
-from corpusgen.passes import PASSES
+from corpusgen.corpus.build import PASSES
+from corpusgen.io.files import open_files
 from corpusgen.store import Store
 from corpusgen.store.check import verify
-from corpusgen.store.files import open_files
-from distiller.word_distiller import WordDistiller
+from distiller.inference.word_distiller import WordDistiller
 from tests.cluster.head import PROGRAMS, Head
 from tests.cluster.test_jobs import run, submit
-from tests.generate import support
+from tests.testing import triple_builds as support
 
 pytestmark = pytest.mark.slow
 

@@ -18,9 +18,9 @@ from corpusgen.engine.passes import run_pass
 from corpusgen.engine.ray_executor import RayExecutor
 from corpusgen.store import CommittedTable, Store
 from tests.cluster.nodes import QUICK_TO_NOTICE, Killer, ray_nodes, replace
-from tests.engine.demo import slices
-from tests.engine.faults import POINTS, faulty_store
-from tests.engine.helpers import assert_untouched_by_the_fault, assert_whole, committed_files, run_demo
+from tests.corpusgen.engine.demo import slices
+from tests.corpusgen.engine.helpers import assert_untouched_by_the_fault, assert_whole, committed_files, run_demo
+from tests.testing.faults import POINTS, faulty_store
 
 pytestmark = pytest.mark.slow
 WITH_GPU = {"num_cpus": 6, "num_gpus": 1}

@@ -10,20 +10,20 @@ import psutil
 import pytest
 import yaml
 
-from corpusgen.config import BuildConfig
+from corpusgen.config.build import BuildConfig
+from corpusgen.corpus.build import build
 from corpusgen.engine import LocalExecutor
 from corpusgen.engine.cluster import ray_cluster
-from corpusgen.inspect.rows import plain_rows
-from corpusgen.passes import build
-from corpusgen.report import write_report
+from corpusgen.ops.report import write_report
 from corpusgen.store import Store, TripleStore
-from distiller.word_distiller import WordDistiller
-from tests.generate import support
-from tests.s3_proxy import S3Proxy
+from corpusgen.store.rows import plain_rows
+from distiller.inference.word_distiller import WordDistiller
+from tests.testing import PROJECT
+from tests.testing import triple_builds as support
+from tests.testing.s3_proxy import S3Proxy
 
 pytestmark = pytest.mark.slow
 
-PROJECT = Path(__file__).parents[2]
 HUB_TOKEN = "hf_" + "planted" * 5
 DRIVER = """
 import os, sys

@@ -6,7 +6,6 @@ import http.server
 import subprocess
 import threading
 import zipfile
-from pathlib import Path
 from types import SimpleNamespace
 from unittest.mock import Mock
 
@@ -14,9 +13,11 @@ import pytest
 import yaml
 from ray.job_submission import JobStatus
 
-import corpusgen.submit
+import corpusgen.ops.submit
+from corpusgen.config.job import find_job
 from corpusgen.errors import ConfigError, CorpusgenError
-from corpusgen.submit import entrypoint, environment, files_to_send, packed, submit
+from corpusgen.ops.submit import BUILD, entrypoint, environment, files_to_send, packed, submit
+from tests.testing import PROJECT
 
 STORE = "store=s3://bucket/corpus"
 
@@ -83,8 +84,8 @@ class FakeClient:
 @pytest.fixture
 def cluster(monkeypatch):
     def connect_to(client):
-        monkeypatch.setattr(corpusgen.submit, "_connected", lambda address: client)
-        monkeypatch.setattr(corpusgen.submit, "_LOOK_AGAIN_SECONDS", 0)
+        monkeypatch.setattr(corpusgen.ops.submit, "_connected", lambda address: client)
+        monkeypatch.setattr(corpusgen.ops.submit, "_LOOK_AGAIN_SECONDS", 0)
         return client
 
     return connect_to
@@ -123,7 +124,7 @@ def test_the_same_files_are_the_same_package(folder):
 
 def test_a_folder_that_is_too_large_is_refused_by_name(folder, cluster, monkeypatch):
     client = cluster(FakeClient())
-    monkeypatch.setattr(corpusgen.submit, "_LARGEST_REQUEST", 2_000_000)
+    monkeypatch.setattr(corpusgen.ops.submit, "_LARGEST_REQUEST", 2_000_000)
     (folder / "vectors.bin").write_bytes(bytes(3_000_000))
     with pytest.raises(ConfigError, match=r"at most 2 MB.*\n  vectors.bin: 3.0 MB") as refused:
         submit("build.yaml", "http://head:8265", overrides=[STORE])
@@ -135,10 +136,10 @@ def test_a_folder_that_is_too_large_is_refused_by_name(folder, cluster, monkeypa
 
 
 def test_the_command_survives_a_shell():
-    assert entrypoint("my configs/a.yaml", ["seed=1", "source.paths=[s3://b/*.txt]"], train=False) == (
+    assert entrypoint("my configs/a.yaml", ["seed=1", "source.paths=[s3://b/*.txt]"], BUILD) == (
         "python -m corpusgen.cli build 'my configs/a.yaml' --set seed=1 --set 'source.paths=[s3://b/*.txt]'"
     )
-    assert entrypoint("a.yaml", [], train=True) == "python -m distiller.cli train a.yaml"
+    assert entrypoint("a.yaml", [], find_job("train")) == "python -m distiller.cli train a.yaml"
 
 
 def test_variables_go_by_name_and_secrets_not_at_all(monkeypatch, caplog):
@@ -234,7 +235,7 @@ def test_a_dashboard_that_is_away_for_a_while_is_asked_again(folder, cluster, ca
 def test_a_dashboard_that_stays_away_is_given_up_and_the_job_is_named(folder, cluster, monkeypatch):
     client = cluster(FakeClient([("one\n", RuntimeError("gone"))]))
     client.silent = 10**9
-    monkeypatch.setattr(corpusgen.submit, "_GIVE_UP_SECONDS", 0)
+    monkeypatch.setattr(corpusgen.ops.submit, "_GIVE_UP_SECONDS", 0)
     with pytest.raises(CorpusgenError, match="ray job logs --follow --address http://head:8265 job_1"):
         submit("build.yaml", "http://head:8265", overrides=[STORE])
 
@@ -267,7 +268,7 @@ def test_ctrl_c_stops_the_job_and_waits_for_its_end(folder, cluster, capsys):
 def test_ctrl_c_when_the_dashboard_has_gone_says_how_to_follow_the_job(folder, cluster, monkeypatch):
     client = cluster(FakeClient([("begun\n", KeyboardInterrupt())]))
     client.silent = 10**9
-    monkeypatch.setattr(corpusgen.submit, "_GIVE_UP_SECONDS", 0)
+    monkeypatch.setattr(corpusgen.ops.submit, "_GIVE_UP_SECONDS", 0)
     with pytest.raises(CorpusgenError, match="ray job logs --follow --address http://head:8265 job_1"):
         submit("build.yaml", "http://head:8265", overrides=[STORE])
 
@@ -319,7 +320,7 @@ def test_addresses_of_other_kinds(folder, address):
 
 
 def test_files_to_send_of_the_project_itself():
-    project = Path(__file__).parents[2]
+    project = PROJECT
     sent = {path.parts[0] for path in files_to_send(project)}
     assert {"corpusgen", "distiller", "configs"} <= sent
     assert not sent & {"corpora", "runs", "models", "dumps"}

@@ -4,13 +4,13 @@ import csv
 
 import pytest
 
-from corpusgen.config import BuildConfig
+from corpusgen.config.build import BuildConfig
+from corpusgen.corpus.build import build
 from corpusgen.engine import LocalExecutor
-from corpusgen.passes import build
 from distiller.settings import TrainSettings
-from distiller.train import train
+from distiller.training.job import train
 from tests.cluster.nodes import ray_nodes
-from tests.generate import support
+from tests.testing import triple_builds as support
 
 pytestmark = pytest.mark.slow
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from distiller.saved import write_saved
-from distiller.word_distiller import WordDistiller
-from tests.distiller.frozen_models import save
-from tests.distiller.word_models import saved_on
+from distiller.inference.word_distiller import WordDistiller
+from distiller.words.saved import write_saved
+from tests.testing.frozen_models import save
+from tests.testing.word_models import saved_on
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from distiller.data import FeatureChunk, MappedFeatures
 from distiller.settings import TrainSettings
+from distiller.training.data import FeatureChunk, MappedFeatures
 
 LAYERS, DIMENSION = 3, 16
 

@@ -5,7 +5,8 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
-PROJECT = Path(__file__).parents[2]
+from tests.testing import PROJECT
+
 DOCUMENTS = [PROJECT / "README.md", PROJECT / "CONTRIBUTING.md", *sorted((PROJECT / "docs").glob("*.md"))]
 
 _BLOCK = re.compile(r"(?:^<!-- (?P<mark>[^\n]*) -->\n)?^```(?P<language>[^\n]*)\n(?P<text>.*?)^```$", re.M | re.S)

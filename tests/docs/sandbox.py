@@ -10,15 +10,15 @@ from pathlib import Path
 
 import yaml
 
-from corpusgen.config import load_config
+from corpusgen.config.build import load_config
+from corpusgen.corpus.build import build
 from corpusgen.engine import LocalExecutor
-from corpusgen.models import describe_hub_model
-from corpusgen.passes import build
-from distiller.model import WordModel
-from distiller.saved import SavedModel, write_saved
+from corpusgen.models.identity import describe_hub_model
 from distiller.settings import TrainSettings
+from distiller.words.model import WordModel
+from distiller.words.saved import SavedModel, write_saved
 from tests.docs.blocks import PROJECT
-from tests.generate import support
+from tests.testing import triple_builds as support
 
 VALIDATION = {"step": 10, "epoch": 1.0, "loss": 0.1, "ordered": 0.9}
 VALIDATION |= {"cosine_positive": 0.9, "cosine_negative": 0.5, "cosine_unrelated": 0.3}

@@ -20,17 +20,18 @@ import pytest
 import yaml
 from typer.main import get_command
 
-from corpusgen.cli import app as corpusgen
-from corpusgen.config import BuildConfig, load_config, load_settings
+from corpusgen.cli.app import app as corpusgen
+from corpusgen.config.build import BuildConfig, load_config
+from corpusgen.config.loading import load_settings
+from corpusgen.corpus.build import build
 from corpusgen.engine import LocalExecutor
-from corpusgen.passes import build
-from distiller.cli import app as distiller
+from distiller.cli.app import app as distiller
 from distiller.settings import TrainSettings
 from tests.cluster.head import Head
 from tests.docs import blocks
 from tests.docs.blocks import DOCUMENTS, PROJECT, Block
 from tests.docs.sandbox import make_sandbox
-from tests.translate.tiny_models import make_marian
+from tests.testing.tiny_translators import make_marian
 from tools.config_reference import TARGET, reference
 
 APPS = {"corpusgen": get_command(corpusgen), "distiller": get_command(distiller)}
@@ -45,7 +46,7 @@ NOT_RUN = {
     "downloads a model": "from a hub",
     "installs packages": "as make setup does with the same constraints",
     "sets up .venv and runs the tests": "as .ci/run does",
-    "takes minutes": "the slow test in tests/test_quickstart.py runs what it runs",
+    "takes minutes": "the slow test in tests/distiller/quickstart/test_quickstart.py runs what it runs",
     "needs what the quickstart made": "the same test runs them in the end",
 }
 QUICK = {("corpusgen", name) for name in ("status", "verify", "gc", "calibrate", "sample", "stats", "export", "merge")}

@@ -18,15 +18,15 @@ from typing import ClassVar
 import pyarrow as pa
 
 from corpusgen.engine import Pass, RunSettings
+from corpusgen.engine.counters import Tally
 from corpusgen.engine.isolate import run_stage
 from corpusgen.engine.parts import OverParts, part_records, row_slices
 from corpusgen.engine.passes import Sink, first_batch, run_pass
-from corpusgen.engine.tally import Tally
 from corpusgen.errors import StoreUnavailableError
-from corpusgen.schemas import PARAGRAPHS
 from corpusgen.sources import readers, streams
 from corpusgen.store import CommittedTable, PassStore, Store, Unit
 from corpusgen.store.records import Reads, hash_of_parts
+from corpusgen.tables import PARAGRAPHS
 from tests.simulation.world import Process, SimulatedFiles, World
 
 WORDS = pa.schema([("word", pa.string()), ("count", pa.int64())])

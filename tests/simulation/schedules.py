@@ -12,7 +12,7 @@ from unittest.mock import patch
 from corpusgen.errors import CorpusgenError, StoreError
 from corpusgen.store import Store
 from corpusgen.store.check import verify
-from corpusgen.store.mend import gc, repair
+from corpusgen.store.repair import gc, repair
 from tests.simulation import corpus
 from tests.simulation.corpus import READS, build, expected, found
 from tests.simulation.world import Faults, SimulatedFiles, World
@@ -51,7 +51,7 @@ def run_schedule(seed: int) -> World:
     with ExitStack() as stack:
         stack.enter_context(patch("corpusgen.store.store.time.sleep", world.sleep))
         stack.enter_context(patch("corpusgen.store.store.time.monotonic", lambda: world.clock))
-        stack.enter_context(patch("corpusgen.store.mend.held", world.held))
+        stack.enter_context(patch("corpusgen.store.repair.held", world.held))
         for module in ("check", "parts"):
             pool = f"corpusgen.store.{module}.ThreadPoolExecutor"
             stack.enter_context(patch(pool, lambda _: InThisThread(InThisThread)))

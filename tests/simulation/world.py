@@ -17,8 +17,8 @@ import pyarrow as pa
 from greenlet import GreenletExit, greenlet
 
 from corpusgen.errors import StoreUnavailableError
-from corpusgen.store.files import FileInfo
-from corpusgen.store.lock import LockHeldError
+from corpusgen.io.files import FileInfo
+from corpusgen.io.lock import LockHeldError
 
 ALWAYS = -1.0
 
@@ -148,7 +148,7 @@ class World:
 
     @contextmanager
     def held(self, _files: Any, name: str, purpose: str) -> Iterator[None]:
-        """In the place of `corpusgen.store.lock.held`, whose own tests have real processes."""
+        """In the place of `corpusgen.io.lock.held`, whose own tests have real processes."""
         holder = self.locks.get(name)
         if holder and holder.alive and holder is not self.current:
             raise LockHeldError(f"{name} is held by {holder.name}")

@@ -6,7 +6,7 @@ from distiller.evaluation.page import to_html
 from distiller.evaluation.report import Comparison, Difference, Evaluation
 from distiller.evaluation.results import Skipped
 from tests.distiller.evaluation.test_report import rated, sts, wic
-from tests.pages import assert_fits
+from tests.testing.pages import assert_fits
 
 LONG = "Donaudampfschifffahrtsgesellschaft" * 9
 

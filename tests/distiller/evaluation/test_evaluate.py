@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 
 from corpusgen.errors import ConfigError, CorpusgenError
-from distiller.backbone import Backbone
 from distiller.evaluation import evaluate as running
 from distiller.evaluation.evaluate import ModelEncoder, compare, evaluate
 from distiller.evaluation.scoring import Judged, averaged, correlated, decided
-from distiller.model import WordModel
-from distiller.saved import SavedModel, evaluation_in, put_in_card, write_saved
+from distiller.inference.word_distiller import WordDistiller
 from distiller.settings import BackboneSettings, TrainSettings
-from distiller.word_distiller import WordDistiller
-from tests.distiller.test_use import VALIDATION, command, model  # noqa: F401 (a fixture)
-from tests.generate import support
+from distiller.words.backbone import Backbone
+from distiller.words.model import WordModel
+from distiller.words.saved import SavedModel, evaluation_in, put_in_card, write_saved
+from tests.distiller.inference.test_use import VALIDATION, command, model  # noqa: F401 (a fixture)
+from tests.testing import triple_builds as support
 
 
 @pytest.fixture(scope="module")

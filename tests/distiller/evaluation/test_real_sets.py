@@ -9,7 +9,7 @@ from distiller.evaluation.sentence_files import read_paws, read_sts, read_stsb
 from distiller.evaluation.static_files import SIMILARITIES, read_google_analogies, read_similarities
 from distiller.evaluation.tasks import find_tasks
 from distiller.evaluation.word_files import read_cosimlex, read_mclwic, read_scws, read_usim, read_wic
-from tests.shared_data import shared_data
+from tests.testing.shared_data import shared_data
 
 pytestmark = pytest.mark.real
 

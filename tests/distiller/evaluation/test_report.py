@@ -29,7 +29,7 @@ from distiller.evaluation.report import (
     to_markdown,
 )
 from distiller.evaluation.results import Score, Skipped, TaskResult
-from tests.pages import Page, assert_pictures_speak, assert_stands_alone
+from tests.testing.pages import Page, assert_pictures_speak, assert_stands_alone
 
 UNKNOWN = Score(math.nan, math.nan, math.nan)
 

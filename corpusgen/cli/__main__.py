@@ -1,0 +1,5 @@
+"""Run `python -m corpusgen.cli`."""
+
+from corpusgen.cli.app import main
+
+main()

@@ -1,0 +1,282 @@
+"""The command line. Commands import what they need themselves, so that `--help` answers at once."""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from corpusgen.cli import inspect as inspecting
+from corpusgen.cli.doctor import doctor
+from corpusgen.cli.estimate import estimate
+from corpusgen.errors import CorpusgenError
+from corpusgen.io.command_line import Address, AsJson, Config, Overrides, Root, ShowConfig, new_app, run, say
+from corpusgen.io.command_line import as_json as to_json
+
+app = new_app("Turn raw text into a store of aligned triples for word meaning in context.")
+
+
+def main() -> None:
+    """The entry point."""
+    run(app, "corpusgen")
+
+
+@app.command()
+def build(
+    config: Config,
+    executor: Annotated[
+        Literal["ray", "local"], typer.Option(help="Run on Ray, or as a loop in this process.")
+    ] = "ray",
+    address: Address = None,
+    until: Annotated[str | None, typer.Option(help="Stop after this pass.", metavar="PASS")] = None,
+    reuse: Annotated[
+        str | None,
+        typer.Option(
+            help="Take from this store what would come out the same: units, and translations.", metavar="OLD_ROOT"
+        ),
+    ] = None,
+    overrides: Overrides = None,
+    show_config: ShowConfig = False,
+) -> None:
+    """Build a corpus, or go on with one: the same command resumes.
+
+    Example: corpusgen build configs/quickstart.yaml --set store=corpora/mine
+    With other negatives: corpusgen build my.yaml --set store=corpora/new --reuse corpora/mine
+    """
+    from corpusgen.config.build import load_config
+
+    settings = load_config(config, overrides or [])
+    if show_config:
+        say(settings.to_yaml().rstrip())
+        return
+    from corpusgen.corpus.build import PASSES
+    from corpusgen.corpus.build import build as run_build
+    from corpusgen.engine.local import LocalExecutor
+    from corpusgen.engine.passes import Executor
+    from corpusgen.engine.progress import terminal_progress
+    from corpusgen.ops.doctor.before_build import before_build
+    from corpusgen.ops.summary import summary
+
+    if until is not None and until not in PASSES:
+        raise CorpusgenError(f"--until {until}: there is no such pass; there are {', '.join(PASSES)}")
+    progress = terminal_progress()
+    with ExitStack() as stack:
+        runner: Executor
+        if executor == "local":
+            before_build(settings, until, on_ray=False, here=True)
+            runner = LocalExecutor(settings.run, progress)
+        else:
+            from corpusgen.engine.cluster import is_this_machine
+            from corpusgen.engine.ray_executor import RayExecutor
+
+            stages = before_build(settings, until, on_ray=True, here=is_this_machine(address))
+            runner = stack.enter_context(RayExecutor(settings.run, progress, address, stages))
+        store = run_build(settings, runner, until, lambda name, totals: say(summary(name, totals)), reuse, say)
+    if store.pass_store("generate").started():
+        from corpusgen.ops.funnel import funnel, lines
+
+        say("\n".join(lines(funnel(store))))
+    elif until is None:
+        say("targets only: no triples without vectors, masked and translation in the settings (docs/triples.md)")
+    say(f"store: {store.url}")
+
+
+@app.command()
+def submit(
+    config: Config,
+    address: Annotated[str, typer.Option(help="The dashboard of a Ray cluster, for example http://127.0.0.1:8265.")],
+    train: Annotated[bool, typer.Option("--train", help="Train a model: CONFIG is one of `distiller train`.")] = False,
+    overrides: Overrides = None,
+    env: Annotated[
+        list[str] | None,
+        typer.Option("--env", help="Hand on this variable as it is here; no secrets: Ray logs it.", metavar="NAME"),
+    ] = None,
+    no_wait: Annotated[bool, typer.Option("--no-wait", help="Do not follow the job to its end.")] = False,
+) -> None:
+    """Run a build on a Ray cluster, as a job: the current folder goes there, the log comes back.
+
+    Exits as the job does, with 0 only if it succeeded; Ctrl-C stops it, and submitting it again goes on with it.
+    Example: corpusgen submit configs/wikipedia_en.yaml --address http://127.0.0.1:8265 --set store=s3://bucket/corpus
+    """
+    from corpusgen.ops.submit import submit as submit_job
+
+    code = submit_job(config, address, train=train, overrides=overrides or [], env=env or [], wait=not no_wait, say=say)
+    raise typer.Exit(code)
+
+
+@app.command()
+def status(
+    root: Root,
+    watch: Annotated[bool, typer.Option("--watch", help="Look again every few seconds until all is done.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """How far a build has got, from any machine.
+
+    Example: corpusgen status s3://bucket/corpus --watch
+    """
+    from corpusgen.ops.status import BuildStatus
+    from corpusgen.ops.status import watch as watch_build
+    from corpusgen.store import Store
+
+    store = Store.at(root)
+    if watch:
+        watch_build(store, say, as_json)
+        return
+    status = BuildStatus(store)
+    status.look()
+    now = time.time()
+    say(to_json(status.as_dict(now)) if as_json else "\n".join(status.lines(now)))
+
+
+@app.command()
+def report(
+    root: Root,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The page to write.", metavar="FILE")] = Path(
+        "report.html"
+    ),
+    watch: Annotated[bool, typer.Option("--watch", help="Write it again every 15 s until all is done.")] = False,
+) -> None:
+    """A build as a page for a browser: what became of what, triples to look through, histograms, speeds.
+
+    It needs nothing from the network. Example: corpusgen report corpora/quickstart -o report.html
+    """
+    from corpusgen.ops.report import watch_report, write_report
+
+    def tell(size: int) -> None:
+        say(f"{output}: {size / 1e6:,.1f} MB")
+
+    if watch:
+        watch_report(root, output, tell)
+    else:
+        tell(write_report(root, output))
+
+
+@app.command()
+def verify(
+    root: Root,
+    repair: Annotated[
+        bool,
+        typer.Option(
+            "--repair", help="Remove what is damaged, so that a build makes it again; only while no build runs."
+        ),
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Prove that a store is whole: every unit committed once, every part there with its hash, all counts closed.
+
+    Also compares what each pass was planned from with what is committed now. Exits with 1 if anything is wrong.
+    Example: corpusgen verify corpora/quickstart
+    """
+    from corpusgen.corpus.build import PASSES, READS
+    from corpusgen.ops.summary import as_dict, summary
+    from corpusgen.store import Store
+    from corpusgen.store.check import verify as verify_store
+    from corpusgen.store.repair import repair as repair_store
+
+    store = Store.at(root)
+    checks = list(verify_store(store, READS, PASSES))
+    if not checks:
+        raise CorpusgenError(f"{root}: no pass has been started")
+    removed = repair_store(store, checks) if repair else 0
+    if as_json:
+        report = {
+            c.name: {
+                **as_dict(c.totals),
+                **{"ok": c.ok, "missing": c.missing, "problems": c.problems, "removed": len(c.damaged) * repair},
+            }
+            for c in checks
+        }
+        say(to_json(report))
+    else:
+        for check in checks:
+            say(summary(check.name, check.totals))
+            for problem in check.problems:
+                say(f"    PROBLEM {problem}")
+            if check.missing:
+                say(f"    PROBLEM {check.missing:,} units are not committed; build again to do them")
+            if check.strangers:
+                say(f"    {check.strangers:,} units of an earlier plan are left over; `corpusgen gc` removes them")
+        say("ok" if all(check.ok for check in checks) else "NOT ok")
+        if removed:
+            say(f"removed {removed:,} commits and plans; build again to make what is missing")
+    if not all(check.ok for check in checks):
+        raise typer.Exit(1)
+
+
+@app.command()
+def gc(
+    root: Root,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count.")] = False,
+) -> None:
+    """Remove files that no commit names: parts of late twins and what crashes left behind. Safe while a build runs.
+
+    Example: corpusgen gc corpora/quickstart --dry-run
+    """
+    from corpusgen.store import Store
+    from corpusgen.store.repair import gc as collect
+
+    files, size = collect(Store.at(root), dry_run)
+    say(f"{'would remove' if dry_run else 'removed'} {files:,} files, {size / 1e6:,.1f} MB")
+
+
+@app.command("convert-translator")
+def convert_translator(
+    source: Annotated[
+        str, typer.Argument(help="Folder of a fairseq, Marian or NLLB model, or a hub id.", metavar="SOURCE")
+    ],
+    output: Annotated[str, typer.Argument(help="Folder to make.", metavar="OUTPUT")],
+    quantization: Annotated[
+        str | None, typer.Option(help="int8, int16, float16, bfloat16, …; by default as it was trained.")
+    ] = None,
+    source_language: Annotated[str | None, typer.Option(help="Of fairseq, if its folder does not tell.")] = None,
+    target_language: Annotated[str | None, typer.Option(help="Of fairseq, if its folder does not tell.")] = None,
+    revision: Annotated[str | None, typer.Option(help="Of a hub id: commit, tag or branch.")] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the folder if it exists.")] = False,
+) -> None:
+    """Turn a translation model into one for CTranslate2, which is faster and needs no fairseq on the workers.
+
+    BEWARE: a fairseq checkpoint is a pickle. Convert only what you would run as a program (docs/security.md).
+    Example: corpusgen convert-translator models/wmt19.en-de models/wmt19.en-de.ct2 --quantization int8
+    """
+    from corpusgen.models.translate.convert import convert_translator as convert
+
+    languages = {"source_language": source_language, "target_language": target_language}
+    convert(source, output, quantization, revision=revision, **languages, overwrite=overwrite)
+    say(f"{output}: give it as `model` of a translator with `backend: ctranslate2`")
+
+
+@app.command()
+def calibrate(
+    vectors: Annotated[str, typer.Argument(help="File of word vectors.", metavar="VECTORS")],
+    words: Annotated[str | None, typer.Option(help="Of .npy: the file with its words.")] = None,
+    sample: Annotated[int, typer.Option(help="Words whose neighbours are looked at.", min=10)] = 1000,
+    seed: Annotated[int, typer.Option(help="Of the sample.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """How near words are in a file of vectors, and which thresholds follow for `rules`.
+
+    Example: corpusgen calibrate models/cc.en.300.bin
+    """
+    import dataclasses
+
+    from corpusgen.models.vectors import open_vectors
+    from corpusgen.ops.calibrate import calibrate as run_calibrate
+    from corpusgen.ops.calibrate import report
+
+    calibration = run_calibrate(open_vectors(vectors, words), sample, seed)
+    say(to_json(dataclasses.asdict(calibration)) if as_json else report(calibration).rstrip())
+
+
+app.command()(estimate)
+app.command()(doctor)
+inspecting.add_to(app)
+for _entry in entry_points(group="corpusgen.commands"):  # those of packages that stand on this one
+    app.command(_entry.name)(_entry.load())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,50 @@
+"""`corpusgen estimate`."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Annotated, Any
+
+import typer
+
+from corpusgen.io.command_line import AsJson, Config, Overrides
+
+
+def estimate(
+    config: Config,
+    targets: Annotated[
+        int, typer.Option("--sample", help="Targets that go through the stages that make triples.", min=20)
+    ] = 500,
+    price: Annotated[
+        list[str] | None, typer.Option(help="Of an hour: --price gpu=2.50/h,cpu=0.04/h.", metavar="KIND=PRICE/h")
+    ] = None,
+    workers: Annotated[
+        list[str] | None,
+        typer.Option(help="How long it takes with so many: --workers translate=8,mask=4.", metavar="STAGE=N"),
+    ] = None,
+    overrides: Overrides = None,
+    as_json: AsJson = False,
+) -> None:
+    """What a build will take: rows, hours, bytes and cost, from a sample of the source that is run on this machine.
+
+    No store is touched. Example: corpusgen estimate my.yaml --price gpu=2.50/h --workers translate=8,mask=4
+    """
+    from corpusgen.config.build import load_config
+    from corpusgen.ops.estimate.workers import parse_prices
+
+    settings, prices = load_config(config, overrides or []), parse_prices(price or [])
+    from corpusgen.ops.estimate.estimate import estimate as estimate_build
+    from corpusgen.ops.estimate.render import lines
+
+    found = estimate_build(settings, targets, prices, workers or [], lambda line: typer.echo(line, err=True))
+    typer.echo(json.dumps(_plain(dataclasses.asdict(found))) if as_json else "\n".join(lines(found)))
+
+
+def _plain(value: Any) -> Any:
+    """Named tuples as objects, not as lists."""
+    if isinstance(value, tuple) and hasattr(value, "_asdict"):
+        value = value._asdict()
+    if isinstance(value, dict):
+        return {key: _plain(inner) for key, inner in value.items()}
+    return [_plain(inner) for inner in value] if isinstance(value, list | tuple) else value

@@ -1,0 +1,1 @@
+"""Typed settings, and how YAML and `--set` become them."""

@@ -1,0 +1,32 @@
+"""A command that can run as a job on a cluster."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+
+from corpusgen.config.section import Section
+from corpusgen.errors import ConfigError
+
+_GROUP = "corpusgen.jobs"
+
+
+@dataclass(frozen=True)
+class Job:
+    """What `corpusgen submit` knows of a command.
+
+    `settings` is the type of its YAML file, `results` are the settings that say where results go, and `command` is
+    what `python -m` runs. Packages declare theirs as entry points of the group `corpusgen.jobs`.
+    """
+
+    settings: type[Section]
+    results: tuple[str, ...]
+    command: tuple[str, ...]
+
+
+def find_job(name: str) -> Job:
+    """Return the job that an installed package declares under this name; ConfigError if none does."""
+    for entry in entry_points(group=_GROUP, name=name):
+        job: Job = entry.load()
+        return job
+    raise ConfigError(f"no installed package has a job {name!r}: install wicdistil again (pip install wicdistil)")

@@ -1,0 +1,1 @@
+"""What a corpus is: its tables, its recipes, and how one is built."""

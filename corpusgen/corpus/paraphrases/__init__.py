@@ -1,0 +1,1 @@
+"""Paraphrase sentences by translating them and back."""

@@ -1,0 +1,135 @@
+"""Building with what another store has committed: units that would come out the same, and translations.
+
+A unit's id names everything that determines its content but the bytes of models, which corpus.json knows. So a unit
+that another store has committed under the same id, with the same models, is taken over as it is. Translations go
+further: whatever else has changed, a sentence that the same translators have translated is not translated again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
+
+from corpusgen.corpus.paraphrases.remembered import OldTranslations
+from corpusgen.corpus.paraphrases.stage import RoundTrip
+from corpusgen.engine import Pass
+from corpusgen.engine.stage import models_used
+from corpusgen.errors import CorpusgenError
+from corpusgen.store import CommittedTable, PassStore, Store
+from corpusgen.store.store import differences
+from corpusgen.tables import PARAPHRASES_TABLE
+
+_COPIERS = 8
+_OF_SENTENCES = ("source", "language", "segmenter", "filters")
+
+
+class Reuse:
+    """A store to take from, for a corpus with the settings and models of `content`; `say` hears what is taken."""
+
+    def __init__(self, root: str, store: Store, content: Mapping[str, Any], say: Callable[[str], None]) -> None:
+        self._old = Store.at(root)
+        if self._old.url == store.url:
+            raise CorpusgenError(f"--reuse {root}: this is the store to be built; without --reuse the build goes on")
+        self._corpora = (self._old.corpus(), content)
+        self._say = say
+
+    def check(self, harvest: Pass) -> None:
+        """CorpusgenError, with the settings that stand in the way, unless there is anything to take."""
+        of_sentences, of_translations = self.why_no_sentences(harvest), self.why_no_translations()
+        if of_sentences and of_translations:
+            raise CorpusgenError(
+                f"{self._old.url}: nothing of it can be reused\n"
+                f"  its sentences: {of_sentences}\n  its translations: {of_translations}\n"
+                "build without --reuse, or with the settings that it was built with"
+            )
+        if of_sentences:
+            self._say(f"{harvest.name}: nothing of {self._old.url} fits: {of_sentences}")
+
+    def begin(self, pass_: Pass, store: PassStore) -> Pass:
+        """Take over what the old store has of a pass; the pass that does the rest."""
+        taken, units = self._take_over(pass_, store), len(pass_.slices)
+        if taken:
+            self._say(f"{pass_.name}: {taken:,} of {units:,} units are those of {self._old.url}")
+        if taken == units or not any(isinstance(stage, RoundTrip) for stage in pass_.stages):
+            return pass_
+        if why_not := self.why_no_translations():
+            self._say(f"{pass_.name}: the translations of {self._old.url} are not used: {why_not}")
+            return pass_
+        known, all_ = self._translated(store)
+        self._say(f"{pass_.name}: {known:,} of {all_:,} targets are not translated again: {self._old.url} has them")
+        stages = [replace(stage, old=self._old) if isinstance(stage, RoundTrip) else stage for stage in pass_.stages]
+        return replace(pass_, stages=stages)
+
+    def _take_over(self, pass_: Pass, store: PassStore) -> int:
+        """Copy the units of a pass that the old store has committed; how many that were."""
+        old, plan = self._old.pass_store(pass_.name), pass_.plan()
+        if not old.started() or self._other_models(pass_) or old.plan().tables != plan.tables:
+            return 0
+        store.ensure_plan(plan)
+        there = old.committed() - store.committed()
+        units = [unit.id for unit in plan.units if unit.id in there]
+        with ThreadPoolExecutor(_COPIERS) as pool:
+            for _ in pool.map(lambda unit: store.adopt(unit, self._old), units):
+                pass
+        return len(units)
+
+    def _translated(self, store: PassStore) -> tuple[int, int]:
+        """How many of the targets that are to be translated the old store has translated, and how many there are."""
+        targets = CommittedTable(Store(store.files), "sample", "targets")
+        old = OldTranslations(self._old)
+        return sum(old.count(batch["text"].to_pylist()) for batch in targets.batches(["text"])), targets.num_rows
+
+    def why_no_sentences(self, harvest: Pass) -> str | None:
+        """What stands in the way of taking over any unit of the first pass."""
+        old = self._old.pass_store(harvest.name)
+        if changed := self._other_models(harvest):
+            return changed
+        if {unit.id for unit in harvest.plan().units} & old.committed():
+            return None
+        changed = _changes(*(_sections(corpus, _OF_SENTENCES) for corpus in self._corpora))
+        return changed or "its source files have changed since, or it was made by another version"
+
+    def why_no_translations(self) -> str | None:
+        """What stands in the way of using its translations."""
+        before, now = (_of_translators(corpus) for corpus in self._corpora)
+        if now["generate"]["positives"] != "round_trip":
+            return "none are needed"
+        if changed := _changes(before, now):
+            return changed
+        generate = self._old.pass_store("generate")
+        if not generate.committed():
+            return "none are committed"
+        schema = generate.plan().tables.get(PARAPHRASES_TABLE)
+        version = int(schema.metadata[RoundTrip.name.encode()]) if schema else 1  # the first had no such table
+        return None if version == RoundTrip.version else "they were made by another version"
+
+    def _other_models(self, pass_: Pass) -> str:
+        """Which models of the pass are others in the old store."""
+        roles = [model.role for model in models_used(pass_.stages)]
+        return _changes(*({"models": _models(corpus, roles)} for corpus in self._corpora))
+
+
+def _changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    return "; ".join(f"{path}: {old} there, {new} now" for path, old, new in differences(before, now))
+
+
+def _sections(corpus: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    settings = corpus.get("settings", {})
+    return {name: settings.get(name) for name in names}
+
+
+def _models(corpus: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    models = corpus.get("models", {})
+    return {name: models.get(name) for name in names}
+
+
+def _of_translators(corpus: Mapping[str, Any]) -> dict[str, Any]:
+    settings = _sections(corpus, ("generate", "translation"))
+    translation = settings["translation"] or {}
+    return {
+        "generate": {"positives": (settings["generate"] or {}).get("positives")},
+        "translation": {side: translation.get(side) for side in ("forward", "back")},
+        "models": _models(corpus, RoundTrip.translator_roles),
+    }

@@ -1,0 +1,1 @@
+"""Turn targets into triples: align words, propose candidates, choose among them."""

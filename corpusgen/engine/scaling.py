@@ -1,0 +1,114 @@
+"""The workers of all stages of a run: how many there are, and which of them can be counted on."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+
+import ray
+
+from corpusgen.config.run import RunSettings
+from corpusgen.engine.cluster import draining_nodes
+from corpusgen.engine.pool import Pool, Task, Worker
+
+log = logging.getLogger(__name__)
+
+_STARVED_SECONDS = 3.0
+_STARVED_IDLE_SECONDS = 1.0
+_WAITING_FOR_WORKERS_SECONDS = 30.0
+
+
+class Crew:
+    """Starts workers where tasks wait, gives them back where they do, and keeps the calls that are not answered."""
+
+    def __init__(self, pools: Sequence[Pool], settings: RunSettings) -> None:
+        self.pools = pools
+        self.calls: dict[ray.ObjectRef, tuple[Pool, Worker, Task | None, ray.ObjectRef | None]] = {}
+        self._settings = settings
+        self._warned: set[str] = set()
+        self._made_room: dict[Pool, float] = {}
+        """When workers were given back for a stage without any."""
+
+    def start(self, pool: Pool) -> None:
+        """One more worker for a stage."""
+        worker = pool.start_worker()
+        for call in (worker.handle.locate.remote(), worker.handle.setup.remote()):
+            self.calls[call] = (pool, worker, None, None)
+
+    def give_back(self, pool: Pool, worker: Worker) -> None:
+        """A worker that is not needed any more, or dead; nothing that it might still answer counts."""
+        self._drop_calls(worker)
+        pool.remove(worker)
+
+    def ask_after(self, pool: Pool, worker: Worker) -> None:
+        """Ray cannot reach a worker: it gets nothing more, and is asked until it answers or Ray knows that it is dead.
+
+        Its tasks stay with it so long. Only Ray can tell whether it died with its node or of what it was doing, and
+        when a node is gone without a word, that takes Ray some seconds.
+        """
+        self._drop_calls(worker)
+        worker.available = False
+        self.calls[worker.handle.locate.remote()] = (pool, worker, None, None)
+
+    def leave_draining_nodes(self) -> None:
+        """Workers whose node will be taken away soon finish what they have, and get nothing more."""
+        leaving = draining_nodes()
+        for pool in self.pools:
+            for worker in [worker for worker in pool.workers if worker.node in leaving]:
+                worker.available = False
+                if not worker.tasks:
+                    self.give_back(pool, worker)
+
+    def scale(self, units_wait: bool) -> None:
+        """More workers where tasks wait, fewer where workers do."""
+        for index, pool in enumerate(self.pools):
+            for _ in range(pool.missing_workers(self._settings.scale_up_seconds)):
+                self.start(pool)
+            work_to_come = units_wait or any(earlier.busy for earlier in self.pools[: index + 1])
+            floor = pool.resources.min_workers if work_to_come else 0
+            for worker in pool.idle_workers(self._settings.idle_seconds)[: max(0, len(pool.usable) - floor)]:
+                self.give_back(pool, worker)
+        for pool in self.starved():
+            self._make_room_for(pool)
+            self._warn_starved(pool)
+
+    def starved(self) -> list[Pool]:
+        """Stages whose tasks have waited for a while, but no worker of theirs has found a place."""
+        return [pool for pool in self.pools if pool.queue_age > _STARVED_SECONDS and not pool.placed_workers]
+
+    def _make_room_for(self, starved: Pool) -> None:
+        """A stage without any worker may wait for the very resources that idle workers of other stages hold.
+
+        Only as many of them go as hold what it asks for, those that have been idle longest first, and then Ray has
+        some time to start it: each that goes must be started again when its own stage has work.
+        """
+        now = time.monotonic()
+        if now < self._made_room.get(starved, 0.0) + _STARVED_SECONDS:
+            return
+        cpus, gpus = starved.resources.cpus, starved.resources.gpus
+        idle = [(pool, worker) for pool in self.pools for worker in pool.idle_workers(_STARVED_IDLE_SECONDS)]
+        for pool, worker in sorted(idle, key=lambda one: one[1].idle_since):
+            if not worker.node:  # it would take the place
+                self.give_back(pool, worker)
+            elif (cpus > 0 and pool.resources.cpus) or (gpus > 0 and pool.resources.gpus):
+                self.give_back(pool, worker)
+                self._made_room[starved] = now
+                cpus -= pool.resources.cpus
+                gpus -= pool.resources.gpus
+
+    def _drop_calls(self, worker: Worker) -> None:
+        for ref in [ref for ref, call in self.calls.items() if call[1] is worker]:
+            del self.calls[ref]
+
+    def _warn_starved(self, pool: Pool) -> None:
+        if pool.queue_age < _WAITING_FOR_WORKERS_SECONDS or pool.stage.name in self._warned:
+            return
+        self._warned.add(pool.stage.name)
+        log.warning(
+            "stage %r has waited %.0f s for a worker with %s; free in the cluster: %s",
+            pool.stage.name,
+            pool.queue_age,
+            {"CPU": pool.resources.cpus, "GPU": pool.resources.gpus, "memory": pool.resources.memory},
+            {name: amount for name, amount in ray.available_resources().items() if name in ("CPU", "GPU", "memory")},
+        )

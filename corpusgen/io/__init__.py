@@ -1,0 +1,1 @@
+"""Files on disks and in buckets, locks, a node's cache, the terminal."""

@@ -1,0 +1,66 @@
+"""What the command lines of both packages share: options, and how a command ends."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import sys
+from typing import Annotated, Any, TextIO
+
+import typer
+
+from corpusgen.errors import CorpusgenError
+from corpusgen.io.terminal import visible_json, visible_lines
+
+Config = Annotated[str, typer.Argument(help="YAML file with the settings.", metavar="CONFIG")]
+Address = Annotated[str | None, typer.Option(help="A Ray cluster; without one, Ray is started on this machine.")]
+Overrides = Annotated[list[str] | None, typer.Option("--set", help="Change a setting: --set KEY.PATH=VALUE.")]
+Root = Annotated[str, typer.Argument(help="Root of the store: a folder or s3://bucket/prefix.", metavar="ROOT")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+ShowConfig = Annotated[bool, typer.Option("--show-config", help="Print all settings and stop.")]
+
+
+def new_app(purpose: str) -> typer.Typer:
+    """A command line with commands still to be added."""
+    return typer.Typer(help=purpose, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
+
+
+def run(app: typer.Typer, name: str) -> None:
+    """Run a command; errors that the user can put right are one message and an exit code."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(_Visible("%(message)s"))
+    logging.basicConfig(handlers=[handler], level=logging.WARNING)
+    if isinstance(sys.stdout, io.TextIOWrapper):  # an arrow that a terminal cannot show is no reason to stop
+        sys.stdout.reconfigure(errors="replace")
+    try:
+        app()
+    except CorpusgenError as error:
+        say(f"{name}: {error}", err=True)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+def say(text: str = "", err: bool = False) -> None:
+    """Print lines for people: whatever they quote, what cannot be seen is shown as an escape."""
+    stream = sys.stderr if err else sys.stdout
+    stream.write(visible_lines(text) + "\n")
+    stream.flush()  # whoever reads a pipe wants to know now
+
+
+def as_json(value: Any, stream: TextIO | None = None, indent: int | None = None) -> str:
+    """JSON for a stream, by default standard output: what it has no letters for is escaped, not lost.
+
+    At a terminal so is what cannot be seen; a file gets that as it is.
+    """
+    encoding = (stream or sys.stdout).encoding or ""
+    text = json.dumps(value, ensure_ascii=encoding.lower() not in ("utf-8", "utf8"), indent=indent)
+    return visible_json(text) if stream is None or stream.isatty() else text
+
+
+class _Visible(logging.Formatter):
+    """Log records quote names and errors too."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return visible_lines(super().format(record))

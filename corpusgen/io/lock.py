@@ -1,0 +1,258 @@
+"""A lock on a place for bytes, on a disk or on S3: one process at a time, on whatever machine, and after a crash too.
+
+Each holder has a generation, `locks/<name>/<number>.json`, which tells who it is. To take the lock is to create the
+next one, which of any number of takers only one can. The newest generation is never removed, so that no number comes
+twice. The holder writes its own anew every few seconds. Whether it still lives is seen by its process, if that would
+be on this machine, else by whether its file goes on changing: no clock is compared with that of another machine.
+
+Who was taken for dead may only have been asleep. So a holder calls `check` before it writes what must not be spoilt.
+"""
+
+from __future__ import annotations
+
+import getpass
+import json
+import logging
+import os
+import platform
+import secrets
+import shlex
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from corpusgen.credentials import without_credentials
+from corpusgen.errors import CorpusgenError, StoreError
+from corpusgen.io.files import Files
+
+BEAT_SECONDS = 10.0
+SILENT_LOOKS = 60
+"""So many looks in a row at a file that does not change, and its holder is dead."""
+LOOK_SECONDS = 1.0
+_LONGEST_COMMAND = 200
+
+Say = Callable[[str], None]
+_Record = dict[str, Any]
+
+log = logging.getLogger(__name__)
+
+
+class LockHeldError(StoreError):
+    """Somebody else is at work there."""
+
+
+class LockLostError(StoreError):
+    """Somebody else has taken over, since this process was taken for dead."""
+
+
+@dataclass(frozen=True)
+class Lock:
+    """A lock that is held. It pickles: workers of the holder's can check it too."""
+
+    files: Files
+    name: str
+    generation: int
+    token: str
+    """Tells this holder from one of the same number in a place that was emptied meanwhile."""
+
+    def check(self) -> None:
+        """LockLostError if it is held no more."""
+        generations = _generations(self.files, self.name)
+        newest = _read(self.files, self.name, max(generations)) if generations else b""
+        record = _parsed(newest)
+        if record.get("token") != self.token:
+            now = f"taken over: {_described(record)}" if newest else "removed"
+            raise LockLostError(
+                f"{self.files.url}: the lock of this {self.name} was {now}. This one stops, lest they spoil each "
+                "other's work"
+            )
+
+
+@contextmanager
+def held(files: Files, name: str, purpose: str, say: Say = log.warning) -> Iterator[Lock]:
+    """Hold the lock `name` within the block; LockHeldError if somebody else does, who lives.
+
+    `purpose` tells others what is being done, such as "a training". Whether a holder on another machine lives takes up
+    to a minute to see; `say` is told so.
+    """
+    record = {**_this_process(), "purpose": purpose, "token": secrets.token_hex(8), "beat": 0, "released": False}
+    lock = Lock(files, name, _take(files, name, record, say), str(record["token"]))
+    stopped = threading.Event()
+    beating = threading.Thread(target=_beat, args=(lock, record, stopped), name=f"lock-{name}", daemon=True)
+    beating.start()
+    try:
+        yield lock
+    finally:
+        stopped.set()
+        if record["pid"] == os.getpid():  # else a fork came here, and its parent holds the lock
+            beating.join()
+            _release(lock, record)
+
+
+def _take(files: Files, name: str, record: _Record, say: Say) -> int:
+    """The generation that is ours."""
+    while True:
+        newest = max(_generations(files, name), default=0)
+        content = _read(files, name, newest) if newest else b""
+        holder = _parsed(content)
+        if holder.get("token") == record["token"]:  # created, though the server's answer got lost
+            return newest
+        if newest and holder.get("released") is not True:
+            _see_it_dead(files, name, newest, content, say)
+        mine = newest + 1
+        if not files.create(_path(name, mine), json.dumps(record).encode()):
+            time.sleep(LOOK_SECONDS / 10)  # somebody was faster, or it was us: see above
+            continue
+        if max(_generations(files, name), default=0) == mine:
+            _clean(files, name, mine)
+            return mine
+        files.delete(_path(name, mine))  # we were so slow that this number had been used and cleaned up
+
+
+def _see_it_dead(files: Files, name: str, generation: int, content: bytes, say: Say) -> None:
+    """LockHeldError if the holder lives; nothing, if it is dead or gone."""
+    holder = _parsed(content)
+    lives = _lives(holder)
+    if lives is None:
+        say(f"{files.url} is in use: {_described(holder)}; looking whether it still lives, for up to a minute")
+        for _ in range(SILENT_LOOKS):
+            time.sleep(LOOK_SECONDS)
+            if _read(files, name, generation) != content:
+                lives = True
+                break
+    if lives:
+        now = _read(files, name, generation)
+        if not now or _parsed(now).get("released") is True:
+            return
+        raise LockHeldError(
+            f"{files.url} is in use: {_described(holder)}\n"
+            "wait until it ends, or stop it there, and run the same command again"
+        )
+    say(f"{files.url} was in use, but whoever used it is dead: {_described(holder)}; taking over")
+
+
+def _beat(lock: Lock, record: _Record, stopped: threading.Event) -> None:
+    while not stopped.wait(BEAT_SECONDS):
+        try:
+            lock.check()
+            record["beat"] += 1
+            lock.files.write(_path(lock.name, lock.generation), json.dumps(record).encode())
+        except LockLostError as error:  # who holds it no more must not bring its file back
+            log.warning("%s", error)
+            return
+        except (CorpusgenError, OSError) as error:  # a server that is away, a full disk: it may get better
+            log.warning("%s: the lock cannot be renewed: %s", lock.files.url, error)
+
+
+def _release(lock: Lock, record: _Record) -> None:
+    try:
+        lock.check()
+        lock.files.write(_path(lock.name, lock.generation), json.dumps({**record, "released": True}).encode())
+        _clean(lock.files, lock.name, lock.generation)
+    except LockLostError:
+        pass
+    except (CorpusgenError, OSError) as error:  # others will see that we are dead
+        log.warning("%s: the lock cannot be released: %s", lock.files.url, error)
+
+
+# ------------------------------------------------------------------------ files
+
+
+def _path(name: str, generation: int) -> str:
+    return f"locks/{name}/{generation:08}.json"
+
+
+def _generations(files: Files, name: str) -> list[int]:
+    stems = (info.path.rpartition("/")[2].removesuffix(".json") for info in files.list(f"locks/{name}"))
+    return [int(stem) for stem in stems if stem.isdecimal()]
+
+
+def _clean(files: Files, name: str, before: int) -> None:
+    for generation in _generations(files, name):
+        if generation < before:
+            files.delete(_path(name, generation))
+
+
+def _read(files: Files, name: str, generation: int) -> bytes:
+    """What is there; nothing, if somebody else has cleaned it up."""
+    try:
+        return files.read(_path(name, generation))
+    except FileNotFoundError:
+        return b""
+
+
+def _parsed(content: bytes) -> _Record:
+    """What a generation says; nothing, if it is damaged: then its holder is unknown."""
+    try:
+        record = json.loads(content)
+    except ValueError:
+        return {}
+    return record if isinstance(record, dict) else {}
+
+
+# -------------------------------------------------------------------- processes
+
+
+def _described(record: _Record) -> str:
+    if not record:
+        return "by whom is unknown, the lock's file is damaged"
+    told = {key: record.get(key, "unknown") for key in ("purpose", "user", "host", "pid", "since", "command")}
+    return "{purpose} by {user} on {host}, process {pid}, since {since} ({command})".format(**told)
+
+
+def _this_process() -> _Record:
+    pid, machine = os.getpid(), _machine()
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # containers run as users that have no name
+        user = f"user {os.getuid()}"
+    command = without_credentials(shlex.join([os.path.basename(sys.argv[0]), *sys.argv[1:]]))
+    return {
+        "user": user,
+        "host": platform.node(),
+        "machine": machine,
+        "pid": pid,
+        "started": None if machine is None else _started(pid),
+        "since": datetime.now().astimezone().isoformat(" ", "seconds"),
+        "command": command if len(command) <= _LONGEST_COMMAND else command[:_LONGEST_COMMAND] + "…",
+    }
+
+
+def _machine() -> list[str] | None:
+    """What tells where a process id means the same process; None where that cannot be known."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return [platform.node(), boot, os.readlink("/proc/self/ns/pid")]
+    except OSError:
+        return None
+
+
+def _started(pid: int) -> str | None:
+    """When a process was started, in ticks since the machine was; None of a zombie. OSError if it cannot be seen."""
+    state, *others = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return None if state in "ZX" else others[18]
+
+
+def _lives(holder: _Record) -> bool | None:
+    """Whether the process of a holder lives; None if it would be on another machine, or cannot be seen."""
+    machine, pid = _machine(), holder.get("pid")
+    if machine is None or holder.get("machine") != machine or not isinstance(pid, int) or pid < 1:
+        return None
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # it is there, and somebody else's
+        pass
+    except (OSError, OverflowError):
+        return None
+    try:
+        return _started(pid) == holder.get("started")
+    except OSError:  # hidden from us, as some machines hide the processes of others
+        return None

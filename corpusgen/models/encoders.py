@@ -1,0 +1,118 @@
+"""Encoders of transformers as everybody here uses them: loaded with errors that explain, on a device."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from corpusgen.errors import StageError
+from corpusgen.models import embedded
+from corpusgen.models.files import local_path
+from corpusgen.models.identity import can_only_be_a_path
+
+_DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
+
+
+def choose_device(name: str) -> torch.device:
+    """A device by name; "auto" is a GPU if there is one."""
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise StageError(f"device {name!r} is none that torch knows: use auto, cpu or cuda") from error
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise StageError(
+            f"device {name!r}: torch finds no GPU here: use auto or cpu, or install a build of torch for CUDA"
+        )
+    return device
+
+
+def choose_dtype(name: str, device: torch.device) -> torch.dtype:
+    """A type of numbers by name; "auto" is the one that is fast and safe on the device."""
+    if name == "auto":
+        name = "float16" if device.type == "cuda" else "float32"
+    if name not in _DTYPES:
+        raise StageError(f"dtype {name!r} is none of auto, {', '.join(_DTYPES)}")
+    if name == "bfloat16" and device.type == "cpu":
+        raise StageError("dtype bfloat16 is many times slower than float32 on a CPU: use auto or float32")
+    return _DTYPES[name]
+
+
+def padded(batch: Sequence[Sequence[int]], padding: int, device: torch.device) -> dict[str, torch.Tensor]:
+    """Token ids of different lengths as the input of a model."""
+    lengths = np.array([len(ids) for ids in batch])
+    present = np.arange(lengths.max()) < lengths[:, None]
+    ids = np.full(present.shape, padding, np.int64)
+    ids[present] = np.concatenate(batch)
+    inputs = {"input_ids": ids, "attention_mask": present.astype(np.int64)}
+    return {name: on_device(values, device) for name, values in inputs.items()}
+
+
+def on_device(values: npt.NDArray[Any], device: torch.device) -> torch.Tensor:
+    """An array as a tensor there. A GPU fetches it by itself, from memory that stays in its place."""
+    tensor = torch.from_numpy(values)
+    return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor.to(device)
+
+
+def longest_input(tokenizer: Any, model: Any) -> int:
+    """How many tokens the model takes. RoBERTa's family begins to count positions after its padding token's id."""
+    limits = [tokenizer.model_max_length, getattr(model.config, "max_position_embeddings", None) or 2**31]
+    for name, module in model.named_modules():
+        if name.endswith("position_embeddings") and isinstance(module, torch.nn.Embedding):
+            limits.append(module.num_embeddings - (0 if module.padding_idx is None else module.padding_idx + 1))
+    return int(min(limits))
+
+
+def model_path(name: str, role: str) -> str:
+    """A folder's path or a hub id; StageError for what can only be a path but leads nowhere."""
+    if name.startswith(embedded.PREFIX):
+        return embedded.model_folder(name)
+    path = local_path(name)
+    if not os.path.isdir(path) and can_only_be_a_path(path):
+        raise StageError(f"{role} {name}: no such folder")
+    return path
+
+
+def load_encoder(
+    auto_class: Any, name: str, revision: str | None, dtype: torch.dtype, role: str
+) -> tuple[Any, Any, list[str]]:
+    """Tokenizer, model and the names of weights that its files lack, all but the pooler's, whom nobody asks."""
+    from transformers import AutoTokenizer
+
+    path = model_path(name, role)
+    with explained_loading(name, role):
+        tokenizer = AutoTokenizer.from_pretrained(path, revision=revision)
+        model, loaded = auto_class.from_pretrained(path, revision=revision, dtype=dtype, output_loading_info=True)
+    if not tokenizer.is_fast:
+        raise StageError(f"{name}: its tokenizer gives no offsets; a fast one is needed, that is a tokenizer.json")
+    if max(tokenizer.get_vocab().values()) >= model.config.vocab_size:
+        raise StageError(f"{name}: its tokenizer has pieces that the model does not know; they do not belong together")
+    return tokenizer, model, sorted(weight for weight in loaded["missing_keys"] if "pooler" not in weight)
+
+
+@contextlib.contextmanager
+def explained_loading(name: str, role: str) -> Iterator[None]:
+    """Without progress bars and reports: what matters of them is in our errors."""
+    from transformers.utils import logging
+
+    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    except Exception as error:
+        raise StageError(
+            f"{role} {name} does not load: {' '.join(str(error).split())}; give a folder with a model and its "
+            "tokenizer, or a model of the hub that this machine can reach or has in its cache"
+        ) from error
+    finally:
+        logging.set_verbosity(verbosity)
+        if bars:
+            logging.enable_progress_bar()

@@ -1,0 +1,57 @@
+"""What can be told of two words from their letters: how alike they look, and whether one fits the other's place."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import snowballstemmer
+from rapidfuzz.distance import Levenshtein
+
+from corpusgen.models.lexical import english
+
+_SNOWBALL = {
+    **{"ar": "arabic", "da": "danish", "de": "german", "en": "english", "es": "spanish", "fi": "finnish"},
+    **{"fr": "french", "hu": "hungarian", "it": "italian", "nl": "dutch", "no": "norwegian", "pt": "portuguese"},
+    **{"ro": "romanian", "ru": "russian", "sv": "swedish", "tr": "turkish"},
+}
+
+
+def edit_distance(a: str, b: str, substitution: int = 1) -> int:
+    """How many characters must be put in, taken out or replaced."""
+    return Levenshtein.distance(a, b, weights=(1, 1, substitution))
+
+
+def is_function_word(word: str, language: str) -> bool:
+    """Whether it is known to be one."""
+    return language == "en" and word in english.FUNCTION_WORDS
+
+
+def same_kind(a: str, b: str, language: str) -> bool:
+    """Whether both are function words or both content words."""
+    return is_function_word(a, language) == is_function_word(b, language)
+
+
+def classes(word: str, language: str) -> frozenset[str]:
+    """The parts of speech with number and tense that a word may be; nothing is known of those of other languages."""
+    return english.classes(word) if language == "en" else frozenset()
+
+
+def article_fits(before: str, word: str, language: str) -> bool:
+    """Whether a word can follow an article of this form."""
+    return language != "en" or english.article_fits(before, word)
+
+
+def stem(word: str, language: str) -> str:
+    """The Snowball stem; without a stemmer for the language the word itself."""
+    return _stem(word, language) if language in _SNOWBALL else word
+
+
+@functools.lru_cache(1 << 16)
+def _stem(word: str, language: str) -> str:
+    return str(_stemmer(language).stemWord(word))
+
+
+@functools.cache
+def _stemmer(language: str) -> Any:
+    return snowballstemmer.stemmer(_SNOWBALL[language])

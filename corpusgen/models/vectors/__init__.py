@@ -1,0 +1,6 @@
+"""Static word vectors: any common file, looked up by the thousand, the same to the bit in any order."""
+
+from corpusgen.models.vectors.formats import open_vectors
+from corpusgen.models.vectors.lookup import WordVectors
+
+__all__ = ["WordVectors", "open_vectors"]

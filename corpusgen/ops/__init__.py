@@ -1,0 +1,1 @@
+"""Tools around a build: doctor, estimate, inspect, report, status, submit, export, merge, calibrate."""

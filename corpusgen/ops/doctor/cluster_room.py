@@ -1,0 +1,150 @@
+"""Machines against what stages ask for: this one, or the nodes of a cluster, each looked at by a task of its own."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import ray
+from ray.exceptions import RayError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from corpusgen.config.build import BuildConfig
+from corpusgen.config.run import Resources
+from corpusgen.engine.cluster import lacking, may_grow, this_machine
+from corpusgen.engine.stage import Stage, models_used
+from corpusgen.ops.doctor import gpu
+from corpusgen.ops.doctor.findings import Line, amount
+from corpusgen.ops.doctor.machine import Machine, look_around
+
+Requests = Sequence[tuple[Stage, Resources]]
+"""Stages, and what a worker of each asks for."""
+
+_NODE_SECONDS = 60.0
+_SKEW_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Node:
+    """A machine that may run workers, and what it offers them by Ray's names."""
+
+    name: str
+    offers: Mapping[str, float]
+    machine: Machine | None
+    """None where nobody has looked."""
+    problem: str = ""
+    ahead: float = 0.0
+    """Seconds by which its clock is ahead of ours."""
+
+
+def this_node(machine: Machine | None = None) -> Node:
+    """This machine as the only node of a Ray that is started here."""
+    return Node("this machine", this_machine(), machine)
+
+
+def cluster_nodes(paths: Sequence[str]) -> list[Node]:
+    """The nodes of the cluster that this process is connected to, looked at all at once."""
+    alive = [node for node in ray.nodes() if node["Alive"]]
+    # A process of its own, which ends: one that has looked at a GPU would keep some of its memory.
+    look = ray.remote(num_cpus=0, max_calls=1, max_retries=0)(look_around)
+    started = time.time()
+    calls = []
+    for node in alive:
+        there = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
+        calls.append(look.options(scheduling_strategy=there).remote(list(paths), on_a_node=True))
+    ray.wait(calls, num_returns=len(calls), timeout=_NODE_SECONDS)
+    return [_node(node, call, started) for node, call in zip(alive, calls, strict=True)]
+
+
+def _node(node: Mapping[str, object], call: ray.ObjectRef, started: float) -> Node:
+    name, offers = str(node["NodeManagerHostname"]), node["Resources"]
+    assert isinstance(offers, Mapping)
+    try:
+        machine: Machine = ray.get(call, timeout=0)
+    except RayError as error:
+        return Node(name, offers, None, str(error).strip().splitlines()[-1])
+    ahead = min(0.0, machine.clock - started) + max(0.0, machine.clock - time.time())
+    return Node(name, offers, machine, ahead=ahead)
+
+
+def cluster_lines(nodes: Sequence[Node], here: Machine) -> Iterator[Line]:
+    """What the cluster is made of, and where it differs from this machine."""
+    totals = {name: sum(node.offers.get(name, 0) for node in nodes) for name in ("CPU", "GPU", "memory")}
+    finding = f"{len(nodes)} nodes, {totals['CPU']:g} CPUs, {totals['GPU']:g} GPUs, {amount(totals['memory'])}"
+    yield Line("green", "cluster", finding + ("; more may come" if may_grow() else ""))
+    for node in nodes:
+        what = f"node {node.name}"
+        if node.machine is None:
+            remedy = "install the same version of the project on every node"
+            yield Line("red", what, f"a task there fails: {node.problem}", remedy)
+            continue
+        others = [
+            f"{name} {version}, here {here.versions[name]}"
+            for name, version in node.machine.versions.items()
+            if version != here.versions[name]
+        ]
+        if others:
+            yield Line("yellow", what, f"other versions: {'; '.join(others)}", "install the same everywhere")
+        if abs(node.ahead) > _SKEW_SECONDS:
+            finding = f"its clock is {node.ahead:+,.0f} s off this machine's"
+            yield Line("yellow", what, finding, "set the clocks by NTP: object stores refuse what is 15 minutes off")
+
+
+def schedulable(requests: Requests, nodes: Sequence[Node], growing: bool) -> Iterator[Line]:
+    """Stages whose workers no node has room for; where nodes may come, that need not be for ever."""
+    found = False
+    for stage, request in requests:
+        asked = lacking(request, [node.offers for node in nodes])
+        if asked is None:
+            continue
+        found = True
+        remedy = f"ask for less: run.workers.{stage.name}, or add such a node"
+        if growing:
+            finding = f"no node has {asked} now: it waits until one comes"
+            yield Line("yellow", f"stage {stage.name}", finding, f"see that the autoscaler has such nodes, or {remedy}")
+        else:
+            finding = f"it can never be scheduled: no node has {asked}"
+            yield Line("red", f"stage {stage.name}", finding, remedy)
+    if not found:
+        yield Line("green", "stages", f"there is room for a worker of each of the {len(requests)} stages")
+
+
+def devices(requests: Requests) -> Iterator[Line]:
+    """Models that are told to run on a GPU, or as only a GPU can, by workers that see none."""
+    for stage, request in requests:
+        if (reason := stage.gpu_only()) and not request.gpus:
+            finding = f"{reason.because}, but its workers ask for no GPU, and so see none"
+            yield Line(
+                "red", f"stage {stage.name}", finding, f"set run.workers.{stage.name}.gpus=1, or {reason.instead}"
+            )
+
+
+def idle_gpus(config: BuildConfig, requests: Requests, nodes: Sequence[Node]) -> Iterator[Line]:
+    """GPUs that no stage asks for."""
+    able = [(stage, request) for stage, request in requests if stage.can_use_gpu]
+    asked = any(request.gpus for _, request in able)
+    if able and not asked and config.generate.device == "auto" and any(node.offers.get("GPU") for node in nodes):
+        remedy = " and ".join(f"run.workers.{stage.name}.gpus=1" for stage, _ in able)
+        yield Line("yellow", "GPU", "there is one, but no stage asks for it: models run on CPUs", f"set {remedy}")
+
+
+def models_on_nodes(requests: Requests, nodes: Sequence[Node]) -> Iterator[Line]:
+    """Files of models on the nodes that have room for the stages that load them."""
+    for model in models_used(stage for stage, _ in requests):
+        users = [request for stage, request in requests if model in stage.uses()]
+        places = [node for node in nodes if any(lacking(request, [node.offers]) is None for request in users)]
+        without = [node.name for node in places if node.machine and model.path in node.machine.absent]
+        if without:
+            remedy = "put it there at the same path, or on a disk that all nodes share"
+            yield Line("red", model.role, f"{model.path} is not on {', '.join(without)}", remedy)
+        elif places and model.path is not None:
+            yield Line("green", model.role, f"{model.path} is on all {len(places)} nodes that may need it")
+
+
+def memory_of_gpus(config: BuildConfig, requests: Requests, nodes: Sequence[Node]) -> Iterator[Line]:
+    """What workers on GPUs need against what those have; StageError if a model cannot be looked at."""
+    for stage, request in requests:
+        if request.gpus and (need := stage.gpu_need(config.filters.min_words or 1)):
+            places = [node.machine for node in nodes if node.machine and lacking(request, [node.offers]) is None]
+            yield gpu.gpu_memory(stage.name, need, request, [one for place in places for one in place.gpus])

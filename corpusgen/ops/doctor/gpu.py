@@ -1,0 +1,33 @@
+"""Compare what a worker takes of a GPU's memory with what the GPU has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from corpusgen.config.run import Resources
+from corpusgen.models.gpu_memory import GpuNeed
+from corpusgen.ops.doctor.findings import Line, amount
+from corpusgen.ops.doctor.machine import Gpu
+
+_CUDA = 0.5e9  # what CUDA takes for itself
+
+
+def gpu_memory(stage: str, need: GpuNeed, request: Resources, gpus: Sequence[Gpu]) -> Line:
+    """The need of a worker against the smallest GPU that it may get, or its share of one."""
+    what = f"GPU memory of {stage}"
+    needed = f"about {amount(need.weights + _CUDA)} and {amount(need.batch)} for a batch of {need.tokens:,} tokens"
+    if not gpus:
+        return Line("grey", what, f"{needed}; there is no GPU to compare with")
+    share = min(1.0, request.gpus)
+    smallest = min(gpus, key=lambda gpu: gpu.free)
+    room = smallest.free * share
+    finding = f"{needed}; {amount(room)} free for a worker on {smallest.name}"
+    if need.weights + _CUDA > room:
+        remedy = f"take a larger GPU, a smaller model, or a whole GPU a worker: run.workers.{stage}.gpus=1"
+        return Line("red", what, finding, remedy)
+    if need.weights + need.batch + _CUDA > room:
+        fitting = int(need.tokens * (room - need.weights - _CUDA) / need.batch)
+        return Line(
+            "yellow", what, finding, f"batches would be halved again and again: set {need.setting} to {fitting:,}"
+        )
+    return Line("green", what, finding)

@@ -1,0 +1,165 @@
+"""The estimate: measure a sample, project the whole, and say it in intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from corpusgen.config.build import BuildConfig
+from corpusgen.corpus.build import stages_of
+from corpusgen.ops.estimate.measure import Measured, Say, measure
+from corpusgen.ops.estimate.project import ProjectedStage, Projection, project
+from corpusgen.ops.estimate.uncertain import Interval, Uncertain, total
+from corpusgen.ops.estimate.workers import HOUR, Schedule, cost_of, devices_of, kind_of, parse_workers, schedule
+from corpusgen.store import Store
+
+
+@dataclass(frozen=True)
+class StageEstimate:
+    """A stage of the whole build; `share_kept` only where a row becomes one row or none."""
+
+    pass_name: str
+    stage: str
+    rows_in: Interval
+    rows_out: Interval
+    share_kept: Interval | None
+    seconds_per_1000_rows: Interval
+    hours: Interval
+    worker: str
+    devices: float
+    measured_on: str
+    measured_seconds: float
+    loading_seconds: float
+
+
+@dataclass(frozen=True)
+class TableEstimate:
+    """A table of the whole build."""
+
+    pass_name: str
+    table: str
+    rows: Interval
+    bytes: Interval
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Everything that `corpusgen estimate` says."""
+
+    source_bytes: int
+    source_files: int
+    share_read: float
+    targets_tried: int
+    seconds: float
+    stages: Sequence[StageEstimate]
+    tables: Sequence[TableEstimate]
+    storage_bytes: Interval
+    hours: Mapping[str, Interval]
+    prices: Mapping[str, float]
+    cost: Interval | None
+    schedule: Schedule | None
+    notes: Sequence[str]
+
+
+def estimate(
+    config: BuildConfig,
+    targets: int = 500,
+    prices: Mapping[str, float] | None = None,
+    workers: Sequence[str] = (),
+    say: Say = lambda line: None,
+) -> Estimate:
+    """What a build of these settings will take, with `workers` if any are given; their store is not looked at."""
+    known = [stage.name for stage in stages_of(config, Store.at(config.store))]
+    given = parse_workers(workers, known)
+    measured = measure(config, targets, say)
+    return as_estimate(config, measured, project(config, measured), prices or {}, given)
+
+
+def as_estimate(
+    config: BuildConfig,
+    measured: Measured,
+    projection: Projection,
+    prices: Mapping[str, float],
+    workers: Mapping[str, int],
+) -> Estimate:
+    """Put into words what was computed."""
+    stages = projection.stages
+    on_gpu = _has_gpu() if any(stage.resources.gpus for stage in stages) else False
+    generate = measured.passes.get("generate")
+    by_kind = {
+        kind: [stage.seconds * (devices_of(stage) / HOUR) for stage in stages if kind_of(stage) == kind]
+        for kind in ("cpu", "gpu")
+    }
+    other = Uncertain.exactly(projection.other_bytes)
+    storage = total([*(table.bytes for table in projection.tables), other])
+    return Estimate(
+        source_bytes=measured.source.bytes,
+        source_files=measured.source.files,
+        share_read=measured.source.share,
+        targets_tried=generate.count(0).rows_out if generate else 0,
+        seconds=measured.seconds,
+        stages=[_stage(stage, on_gpu) for stage in stages],
+        tables=[
+            TableEstimate(table.pass_name, table.name, table.rows.interval(), table.bytes.interval())
+            for table in projection.tables
+        ],
+        storage_bytes=storage.interval(),
+        hours={kind: total(hours).interval() for kind, hours in by_kind.items() if hours},
+        prices=dict(prices),
+        cost=cost_of(stages, prices).interval() if prices else None,
+        schedule=schedule(stages, workers, prices) if workers else None,
+        notes=list(_notes(config, measured, projection, on_gpu)),
+    )
+
+
+def _stage(stage: ProjectedStage, on_gpu: bool) -> StageEstimate:
+    rows = stage.rows_out if stage.expands else stage.rows_in
+    return StageEstimate(
+        stage.pass_name,
+        stage.name,
+        stage.rows_in.interval(),
+        stage.rows_out.interval(),
+        None if stage.expands else (stage.rows_out / stage.rows_in).interval(),
+        (stage.seconds * 1000 / rows).interval(),
+        (stage.seconds * (1 / HOUR)).interval(),
+        kind_of(stage),
+        devices_of(stage),
+        "gpu" if stage.resources.gpus and on_gpu else "cpu",
+        stage.measured_seconds,
+        stage.loading,
+    )
+
+
+def _notes(config: BuildConfig, measured: Measured, projection: Projection, on_gpu: bool) -> Sequence[str]:
+    notes = []
+    asking = [stage.name for stage in projection.stages if stage.resources.gpus]
+    if asking and not on_gpu:
+        notes.append(
+            f"{', '.join(asking)}: asks for a GPU and was measured on a CPU, since this machine has no GPU; on one it "
+            "will be many times faster. Estimate on a machine like the workers"
+        )
+    if measured.source.heads:
+        notes.append(
+            "compressed files cannot be entered in the middle: only their beginnings were read, and intervals are "
+            "wider for it"
+        )
+    if projection.words_are_few:
+        notes.append(
+            f"the sample has too few words to tell which the {config.sample.vocabulary:,} of the vocabulary will be; "
+            "intervals of triples are wider for it"
+        )
+    for done in measured.passes.values():
+        for index, stage in enumerate(done.stages):
+            count = done.count(index)
+            if count.quarantined > config.run.failure_limit * count.seen:
+                notes.append(
+                    f"{stage.name}: {count.quarantined:,} of {count.seen:,} records failed; a build would stop at "
+                    f"{config.run.failure_limit:.0%} (run.failure_limit)"
+                )
+    return notes
+
+
+def _has_gpu() -> bool:
+    import torch
+
+    return bool(torch.cuda.is_available())

@@ -1,0 +1,228 @@
+"""Running a sample through the passes of a build, in a store that is gone afterwards, and noting what it took."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from corpusgen.config.build import BuildConfig
+from corpusgen.corpus.build import PASSES, check_workers, passes_of
+from corpusgen.engine import Pass, RunSettings, Stage
+from corpusgen.engine.batch import Batch
+from corpusgen.engine.counters import Tally
+from corpusgen.engine.isolate import run_stage
+from corpusgen.engine.local import set_up
+from corpusgen.engine.passes import Sink, first_batch, run_pass
+from corpusgen.errors import CorpusgenError
+from corpusgen.ops.estimate.source import SourceSample, sample_source
+from corpusgen.store import CommittedTable, PassStore, Plan, StageCount, Store, Unit
+from corpusgen.store.status import PassStatus
+from corpusgen.tables import COUNTS, SENTENCES, TARGETS, VOCABULARY
+from corpusgen.targets.vocabulary import count_words
+
+WARM_UP = 20  # targets of the first unit, whose seconds do not count: what is loaded late is loaded then
+Say = Callable[[str], None]
+
+
+class Clock:
+    """Seconds since it was made, without those in which this process would have run but had to wait for a CPU."""
+
+    def __init__(self) -> None:
+        self._start = (time.perf_counter(), time.process_time(), _waited())
+
+    def seconds(self) -> float:
+        """What it would have taken on a machine with nothing else to do."""
+        now = (time.perf_counter(), time.process_time(), _waited())
+        wall, ran, waited = (after - before for before, after in zip(self._start, now, strict=True))
+        return wall * ran / (ran + waited) if ran > 0 and waited > 0 else wall
+
+
+def _waited() -> float:
+    """How long the threads of this process could have run and did not; only Linux tells."""
+    nanoseconds = 0
+    for file in Path("/proc/self/task").glob("*/schedstat"):
+        with suppress(OSError):  # it has ended meanwhile
+            nanoseconds += int(file.read_text().split()[1])
+    return nanoseconds / 1e9
+
+
+class Meter:
+    """An executor: a loop as `LocalExecutor`'s, with a clock for each stage and for the loading of its models."""
+
+    def __init__(self) -> None:
+        self.loading: dict[str, float] = {}
+
+    def run(self, pass_: Pass, store: PassStore, units: Sequence[Unit], tally: Tally) -> None:
+        """Do and commit the units; the seconds in their commits are those of the clock."""
+        for stage in pass_.stages:
+            clock = Clock()
+            set_up([stage])
+            self.loading[stage.name] = clock.seconds()
+        sink = Sink(store, pass_.tables, pass_.derived)
+        for unit in units:
+            batch = first_batch(unit.records)
+            for stage in pass_.stages:
+                clock = Clock()
+                batch = run_stage(stage, batch)
+                batch = _timed(batch, stage.name, clock.seconds())
+            sink.commit(unit.id, "estimate", batch)
+
+
+def _timed(batch: Batch, stage: str, seconds: float) -> Batch:
+    count = replace(batch.stages[stage], seconds=seconds)
+    return replace(batch, stages={**batch.stages, stage: count})
+
+
+@dataclass(frozen=True)
+class MeasuredPass:
+    """What the units of a sample gave: of each the counts of its stages and the rows of its parts.
+
+    `rows` are all rows of each table; `other_bytes` is what a unit takes beside its parts.
+    """
+
+    name: str
+    stages: Sequence[Stage]
+    loading: Mapping[str, float]
+    units: Sequence[Sequence[StageCount]]
+    part_rows: Sequence[Mapping[str, int]]
+    rows: Mapping[str, pa.Table]
+    other_bytes: float
+
+    def count(self, stage: int) -> StageCount:
+        """All units together."""
+        return sum((unit[stage] for unit in self.units[1:]), self.units[0][stage])
+
+    def pace(self, stage: int) -> StageCount:
+        """All units but the first, which warmed up."""
+        first, *others = self.units
+        return sum((unit[stage] for unit in others[1:]), others[0][stage]) if others else first[stage]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The sample: what was read of the source, and what each pass made of it.
+
+    `parts` is how many parts its sentences were put into, of the size that a build's have, and `counts` how many words
+    were counted in these; `sample_size` is how many targets were asked for.
+    """
+
+    source: SourceSample
+    parts: int
+    counts: int
+    sample_size: int
+    passes: Mapping[str, MeasuredPass]
+    seconds: float
+
+
+def measure(config: BuildConfig, targets: int, say: Say = lambda line: None) -> Measured:
+    """Run a sample of the source, and so many of its targets, through all stages that the settings are complete for."""
+    check_workers(config)
+    names = passes_of(config)
+    started = time.perf_counter()
+    with tempfile.TemporaryDirectory(prefix="corpusgen-estimate-") as folder:
+        stores = [Store.at(f"{folder}/{name}") for name in ("sentences", "targets", "triples")]
+        run = _Run(config, say)
+        source = run.harvest(stores[0])
+        parts, counts = run.regroup(source, stores[1])
+        # As large, for so much of the source, as the whole sample is for all of it.
+        size = max(targets + WARM_UP, round(config.sample.size * source.share))
+        smaller = config.model_copy(update={"sample": config.sample.model_copy(update={"size": size})})
+        for name in ("vocabulary", "candidates", "selection", "sample"):
+            run.one(PASSES[name](smaller, stores[1]), stores[1])
+        if "generate" in names:
+            run.generate(targets, stores[2])
+    return Measured(source, parts, counts, size, run.done, time.perf_counter() - started)
+
+
+class _Run:
+    def __init__(self, config: BuildConfig, say: Say) -> None:
+        self._config, self._say = config, say
+        self.done: dict[str, MeasuredPass] = {}
+
+    def harvest(self, store: Store) -> SourceSample:
+        settings = self._config.source
+        whole = PASSES["harvest"](self._config, store)
+        source = sample_source(whole.slices, settings.kind, settings.unit_bytes, self._config.seed)
+        if not source.pieces:
+            raise CorpusgenError("source.paths: the files are empty: there is nothing to estimate from")
+        self._say(f"reading {source.share:.1%} of {source.bytes / 1e6:,.1f} MB in {len(source.pieces)} pieces")
+        self.one(replace(whole, slices=[[piece.record] for piece in source.pieces]), store)
+        if not self.done["harvest"].rows["sentences"].num_rows:
+            raise CorpusgenError(
+                f"no sentence is left of {len(source.pieces)} pieces of the source: "
+                f"{self._why_nothing(store) or 'there is no text in them'}"
+            )
+        return source
+
+    def _why_nothing(self, store: Store) -> str:
+        """For which reasons rows were rejected, and what some of the records are in quarantine for."""
+        status = PassStatus(store.pass_store("harvest"))
+        totals = status.refresh()
+        reasons = sorted({reason for stage in totals.stages.values() for reason in stage.rejected})
+        rejected = f"rejected for: {', '.join(reasons)}" if reasons else ""
+        errors = dict.fromkeys(f"{failure['stage']}: {failure['error']}" for failure in status.failures())
+        failed = f"{totals.quarantined:,} records failed: {'; '.join(errors)}" if errors else ""
+        return "; ".join(filter(None, (rejected, failed)))
+
+    def regroup(self, source: SourceSample, store: Store) -> tuple[int, int]:
+        """Commit the sentences in parts as large as a build's, for what reads parts; how many, with how many counts."""
+        sentences = self.done["harvest"].rows["sentences"]
+        parts = min(sentences.num_rows, max(1, round(source.units * source.share)))
+        cuts = [sentences.num_rows * number // parts for number in range(parts + 1)]
+        groups = [sentences.slice(a, b - a) for a, b in pairwise(cuts)]
+        tables = [{"sentences": group, "counts": count_words(group)} for group in groups]
+        _commit_tables(store, "harvest", tables, {"sentences": SENTENCES, "counts": COUNTS})
+        return parts, sum(table["counts"].num_rows for table in tables)
+
+    def generate(self, number: int, store: Store) -> None:
+        """Some of the targets, at random, in units of the size that the build's have; a small one before."""
+        targets = self.done["sample"].rows["targets"]
+        chosen = np.random.default_rng(self._config.seed).permutation(targets.num_rows)[: number + WARM_UP]
+        if not len(chosen):
+            raise CorpusgenError("no sentence of the sample has a word that could be a target")
+        targets = targets.take(pa.array(np.sort(chosen)))
+        _commit_tables(store, "sample", [{"targets": targets}], {"targets": TARGETS})
+        _commit_tables(store, "vocabulary", [self.done["vocabulary"].rows], {"vocabulary": VOCABULARY})
+        pass_ = PASSES["generate"](self._config, store)
+        self._say(f"{len(chosen):,} targets through {', '.join(stage.name for stage in pass_.stages)}")
+        record = {**pass_.slices[0][0], "first": 0}
+        size = self._config.generate.unit_targets
+        cuts = [0, *range(min(WARM_UP, len(chosen) // 2), len(chosen), size), len(chosen)]
+        slices = [[{**record, "first": a, "rows": b - a}] for a, b in pairwise(cuts) if b > a]
+        self.one(replace(pass_, slices=slices), store)
+
+    def one(self, pass_: Pass, store: Store) -> None:
+        stages = [replace(stage, resources=self._config.run.resources_of(stage)) for stage in pass_.stages]
+        pass_ = replace(pass_, stages=stages)
+        meter, pass_store = Meter(), store.pass_store(pass_.name)
+        run_pass(pass_, pass_store, meter, RunSettings(failure_limit=1))
+        commits = list(pass_store.commits())
+        other = sum(len(commit.encode()) for commit in commits) + len(pass_.plan().encode())
+        self.done[pass_.name] = MeasuredPass(
+            pass_.name,
+            stages,
+            meter.loading,
+            [commit.stages for commit in commits],
+            [{name: part.rows for name, part in commit.parts.items()} for commit in commits],
+            {name: CommittedTable(store, pass_.name, name).to_table() for name in pass_.tables},
+            other / len(commits),
+        )
+
+
+def _commit_tables(
+    store: Store, pass_name: str, units: Sequence[Mapping[str, pa.Table]], schemas: Mapping[str, pa.Schema]
+) -> None:
+    """Tables as the pass of that name would have left them."""
+    pass_store = store.pass_store(pass_name)
+    plan = Plan.of("estimate", [[{"unit": number}] for number in range(len(units))], schemas)
+    pass_store.ensure_plan(plan)
+    for unit, tables in zip(plan.units, units, strict=True):
+        pass_store.commit(unit.id, "estimate", tables, [], [])

@@ -1,0 +1,214 @@
+"""From what a sample took to what the whole build will take.
+
+Three things make an estimate uncertain, and all are in its draws: that only some pieces of the source were read (they
+are drawn again and again), that only some targets were tried (their fates follow a Dirichlet distribution), and that no
+machine does the same work in the same time twice.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from corpusgen.config.build import BuildConfig
+from corpusgen.corpus.build import GROUP_ROWS
+from corpusgen.engine import Resources
+from corpusgen.ops.estimate.extrapolate import WholeSource, distinct_words, most_candidates
+from corpusgen.ops.estimate.measure import Measured, MeasuredPass
+from corpusgen.ops.estimate.uncertain import DRAWS, Uncertain
+from corpusgen.store.parts import encoded
+from corpusgen.tables import PARAPHRASES_TABLE
+
+SPEED = 1.5
+"""How many times faster or slower than measured a stage may be. The same harvest, run four times on a shared machine of
+two cores, took a stage up to 1.4 times as long as another time, waiting for a CPU not counted."""
+_MOST = 5.0  # times faster or slower, of a stage that took next to nothing
+_SHORT = 0.1  # seconds: one that took only so long may be another such factor off
+_FEW = 0.7  # texts differ in length: the factor of a single row; that of n rows is smaller by the root of n
+_BYTES = 1.1  # parts of other rows, and of other sizes, compress differently
+_OTHER_WORDS = 1.15  # how much targets may differ of which the sample had not enough words
+_GUESS = 1.5  # what was computed from a rule of thumb
+
+
+@dataclass(frozen=True)
+class ProjectedStage:
+    """A stage of the whole build; `measured_seconds` is what the sample took."""
+
+    pass_name: str
+    name: str
+    expands: bool
+    resources: Resources
+    loading: float
+    measured_seconds: float
+    rows_in: Uncertain
+    rows_out: Uncertain
+    seconds: Uncertain
+
+
+@dataclass(frozen=True)
+class ProjectedTable:
+    """A table of the whole build."""
+
+    pass_name: str
+    name: str
+    rows: Uncertain
+    bytes: Uncertain
+
+
+@dataclass(frozen=True)
+class Projection:
+    """The whole build; `other_bytes` are those of plans and commits."""
+
+    stages: Sequence[ProjectedStage]
+    tables: Sequence[ProjectedTable]
+    other_bytes: float
+    words_are_few: bool
+
+
+def project(config: BuildConfig, measured: Measured) -> Projection:
+    """Compute the whole from the sample."""
+    return _Projector(config, measured).run()
+
+
+class _Projector:
+    def __init__(self, config: BuildConfig, measured: Measured) -> None:
+        self._config, self._measured, self._source = config, measured, measured.source
+        self._chance = np.random.default_rng(0)
+        self._stages: list[ProjectedStage] = []
+        self._tables: list[ProjectedTable] = []
+        self._other_bytes = 0.0
+
+    def run(self) -> Projection:
+        sentences, counts = self._harvest()
+        targets = self._sampling(sentences, counts)
+        few = self._words_are_few()
+        if "generate" in self._measured.passes:
+            self._generate(targets, few)
+        return Projection(self._stages, self._tables, self._other_bytes, few)
+
+    def _harvest(self) -> tuple[Uncertain, Uncertain]:
+        """How many sentences there will be, and how many rows of counts."""
+        done, units = self._measured.passes["harvest"], self._source.units
+        whole = WholeSource(self._source, self._chance)
+        rows = Uncertain.exactly(units)
+        for index in range(len(done.stages)):
+            rows_out = whole.sum_of([unit[index].rows_out for unit in done.units])
+            seconds = whole.seconds_of([unit[index].seconds for unit in done.units])
+            self._stage(done, index, rows, rows_out, seconds)
+            rows = rows_out
+        counts = self._guess(self._measured.counts / self._measured.parts * units)
+        self._pass(done, units, {"sentences": rows, "counts": counts})
+        return rows, counts
+
+    def _sampling(self, sentences: Uncertain, counts: Uncertain) -> Uncertain:
+        """Vocabulary, candidates, selection and sample; how many targets there will be."""
+        passes, settings, units = self._measured.passes, self._config.sample, self._source.units
+        parts = Uncertain.exactly(units)
+        words = distinct_words(passes["harvest"], sentences.value) * (1 - settings.drop_top_share)
+        vocabulary = self._guess(words).at_most(settings.vocabulary)
+        self._merging(passes["vocabulary"], parts, vocabulary, counts, self._measured.counts)
+        self._pass(passes["vocabulary"], 1, {"vocabulary": vocabulary})
+
+        targets = Uncertain.exactly(settings.size)
+        selected = passes["selection"].rows["selection"].num_rows
+        if selected < self._measured.sample_size:
+            share = selected / passes["harvest"].rows["sentences"].num_rows
+            targets = (sentences * share).at_most(settings.size)
+        candidates = self._candidates(targets.value)
+        groups = max(1, round(sentences.value / (GROUP_ROWS + sentences.value / units / 2)))
+        sampled = {name: found.num_rows for done in passes.values() for name, found in done.rows.items()}
+        self._merging(passes["candidates"], parts, candidates, sentences, sampled["sentences"])
+        self._pass(passes["candidates"], groups, {"candidates": candidates})
+        self._merging(passes["selection"], Uncertain.exactly(groups), targets, candidates, sampled["candidates"])
+        self._pass(passes["selection"], 1, {"selection": targets})
+        self._merging(passes["sample"], parts, targets, sentences, sampled["sentences"])
+        self._pass(passes["sample"], groups, {"targets": targets})
+        return targets
+
+    def _merging(
+        self, done: MeasuredPass, parts: Uncertain, rows_out: Uncertain, read: Uncertain, sampled: int
+    ) -> None:
+        """A stage that reads parts of another table: its seconds grow with the rows of that; `sampled` were sampled."""
+        self._stage(done, 0, parts, rows_out, read * (done.count(0).seconds / max(1, sampled)))
+
+    def _candidates(self, targets: float) -> Uncertain:
+        """As many as the limits of the words allow, in the proportion in which they did so in the sample."""
+        passes, source = self._measured.passes, self._source
+        words, found = passes["vocabulary"].rows["vocabulary"], passes["candidates"].rows["candidates"].num_rows
+        selected = passes["selection"].rows["selection"].num_rows
+        allowed = most_candidates(words, 1.0, selected, self._measured.parts)
+        return self._guess(found * most_candidates(words, 1 / source.share, targets, source.units) / max(1.0, allowed))
+
+    def _words_are_few(self) -> bool:
+        """Whether the sample has too few words to tell which ones a build would choose its targets from."""
+        words = self._measured.passes["vocabulary"].rows["vocabulary"]
+        seen_again = pc.sum(pc.greater(words["count"], 1)).as_py() or 0
+        return self._source.share < 1 and bool(2 * seen_again < self._config.sample.vocabulary)
+
+    def _generate(self, targets: Uncertain, few: bool) -> None:
+        done = self._measured.passes["generate"]
+        units = max(1, math.ceil(targets.value / self._config.generate.unit_targets))
+        counts = [done.count(index) for index in range(len(done.stages))]
+        # Of every target, at which stage it ended; that none ended at one does not say that none ever will.
+        ended = np.array([*(count.rows_in - count.rows_out for count in counts[1:]), counts[-1].rows_out])
+        fates = self._chance.dirichlet(ended + 0.5, DRAWS)
+        drawn = self._chance.multinomial(np.rint(targets.draws).astype(np.int64), fates)
+        rows_in, rows_out = Uncertain.exactly(units), targets
+        for index, count in enumerate(counts):
+            if index:
+                left = targets.draws - drawn[:, :index].sum(axis=1)
+                rows_out = Uncertain(targets.value * count.rows_out / max(1, counts[0].rows_out), left)
+            if few and index == len(counts) - 1:
+                other = rows_out.spread(_OTHER_WORDS, self._chance).draws
+                rows_out = Uncertain(rows_out.value, np.minimum(other, rows_in.draws))
+            paced, rows = done.pace(index), rows_in if index else targets
+            seconds = rows * (paced.seconds / max(1, paced.rows_in if index else paced.rows_out))
+            self._stage(done, index, rows_in, rows_out, seconds)
+            rows_in = rows_out
+        tables = {"triples": rows_out, "rejects": targets - rows_out}
+        if PARAPHRASES_TABLE in done.rows:
+            made, enriched = done.rows["triples"].num_rows, done.rows[PARAPHRASES_TABLE].num_rows
+            share = Uncertain(enriched / max(1, made), self._chance.beta(enriched + 0.5, made - enriched + 0.5, DRAWS))
+            tables[PARAPHRASES_TABLE] = rows_out * share
+            alike = done.rows["triples"].select(["id", "positive"])  # there may be none of the others in the sample
+            done = replace(done, rows={**done.rows, PARAPHRASES_TABLE: alike})
+        self._pass(done, units, tables)
+
+    def _guess(self, value: float) -> Uncertain:
+        """A number that follows from a rule of thumb."""
+        return Uncertain.exactly(value).spread(_GUESS, self._chance)
+
+    def _stage(
+        self, done: MeasuredPass, index: int, rows_in: Uncertain, rows_out: Uncertain, seconds: Uncertain
+    ) -> None:
+        """Of speed we know most where a stage took long, and had many rows."""
+        stage, paced = done.stages[index], done.pace(index)
+        rows = max(paced.rows_in, paced.rows_out, 1)
+        factor = min(_MOST, SPEED + _SHORT / max(paced.seconds, 1e-9) + _FEW / math.sqrt(rows))
+        measured = (done.loading[stage.name], done.count(index).seconds)
+        seconds = seconds.spread(factor, self._chance)
+        self._stages.append(
+            ProjectedStage(done.name, stage.name, stage.expands, stage.resources, *measured, rows_in, rows_out, seconds)
+        )
+
+    def _pass(self, done: MeasuredPass, units: int, tables: Mapping[str, Uncertain]) -> None:
+        """The tables of a pass, and what its units take beside them."""
+        self._other_bytes += done.other_bytes * units
+        for name, rows in tables.items():
+            size = rows * 0.0
+            if done.rows[name].num_rows:
+                of_part = max(1.0, rows.value / units)
+                size = (rows * (_part_bytes(done.rows[name], of_part) / of_part)).spread(_BYTES, self._chance)
+            self._tables.append(ProjectedTable(done.name, name, rows, size))
+
+
+def _part_bytes(table: pa.Table, rows: float) -> float:
+    """The size of a part with so many such rows; what a part takes however few they are is known from one row."""
+    known = max(1, min(table.num_rows, round(rows)))
+    one, some = (encoded(table.slice(0, number)).size for number in (1, known))
+    return float(one + (some - one) / (known - 1) * (rows - 1)) if known > 1 else float(one * rows)

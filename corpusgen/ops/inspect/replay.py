@@ -1,0 +1,108 @@
+"""Whether triples come out the same when made again from their sentences, with the models that were recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from corpusgen.engine.batch import Batch
+from corpusgen.engine.isolate import run_stage
+from corpusgen.ops.inspect.remake import Workshop
+from corpusgen.ops.inspect.stored import Origins, Stored
+from corpusgen.store.rows import Row, plain_rows
+from corpusgen.tables import TRIPLE_REJECTS, TRIPLES
+
+# What is stored was rounded to five decimals. Next to other sentences a model's numbers differ in the seventh, which
+# can tip the fifth: a difference of one there is none.
+_TOLERANCE = 1.5e-5
+_AT_ONCE = 256
+
+
+class Difference(NamedTuple):
+    """A column whose value is another now."""
+
+    column: str
+    stored: Any
+    now: Any
+
+
+@dataclass(frozen=True)
+class Remade:
+    """What became of a target now: a triple, a reject with its reason, or a failure with its error."""
+
+    outcome: str
+    row: Row
+
+    @staticmethod
+    def of(batch: Batch) -> dict[str, Remade]:
+        """Of each row that went in, by its id."""
+        found: dict[str, Remade] = {}
+        for outcome, table in (("triple", batch.rows), ("reject", batch.rejects)):
+            if table is not None:
+                found |= {row["id"]: Remade(outcome, row) for row in plain_rows(table)}
+        for failure in batch.quarantined:
+            found[failure["record"]["id"]] = Remade("failure", {"error": failure["error"]})
+        return found
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """A stored row beside what it would be now; `same_code` and `note` are the workshop's."""
+
+    id: str
+    target: str
+    outcome: str
+    differences: Sequence[Difference] = field(default_factory=list)
+    same_code: bool = True
+    note: str | None = None
+
+    @property
+    def same(self) -> bool:
+        """Whether nothing differs."""
+        return not self.differences
+
+
+def compare(stored: Stored, now: Remade) -> list[Difference]:
+    """Column by column; numbers are the same if they differ by no more than rounding does."""
+    outcome = "triple" if stored.is_triple else "reject"
+    if outcome != now.outcome:
+        told = now.row.get("reason") or now.row.get("error") or now.row.get("positive_word")
+        before = stored.row.get("reason") or stored.row.get("positive_word")
+        return [Difference("outcome", f"{outcome}: {before}", f"{now.outcome}: {told}")]
+    names = (TRIPLES if stored.is_triple else TRIPLE_REJECTS).names
+    pairs = ((name, stored.row.get(name), now.row.get(name)) for name in names if name != "unit")
+    return [Difference(*pair) for pair in pairs if not _same(*pair[1:])]
+
+
+def _same(stored: Any, now: Any) -> bool:
+    if isinstance(stored, float) and isinstance(now, float):
+        return abs(stored - now) <= _TOLERANCE
+    return bool(stored == now)
+
+
+def replay(chosen: Sequence[Stored]) -> Iterator[Replayed]:
+    """Make triples and rejects again, store by store, because each may have models of its own."""
+    origins = Origins()
+    by_store: dict[str, list[Stored]] = {}
+    for stored in map(origins.of, chosen):
+        by_store.setdefault(stored.store.url, []).append(stored)
+    for group in by_store.values():
+        workshop = Workshop(group[0].store)
+        for first in range(0, len(group), _AT_ONCE):
+            yield from replay_group(group[first : first + _AT_ONCE], workshop)
+
+
+def replay_group(group: Sequence[Stored], workshop: Workshop) -> Iterator[Replayed]:
+    """With stages that are set up already."""
+    batch = Batch(workshop.targets([stored.row for stored in group]))
+    for stage in workshop.stages:
+        batch = run_stage(stage, batch)
+    remade: Mapping[str, Remade] = Remade.of(batch)
+    for stored in group:
+        now = remade[stored.row["id"]]
+        yield Replayed(
+            *(stored.row["id"], stored.row["target"], now.outcome, compare(stored, now)),
+            same_code=workshop.same_code,
+            note=workshop.note,
+        )

@@ -1,0 +1,88 @@
+"""Finding the triple or reject that is asked about, and the store that made it. No model is loaded for that."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from corpusgen.errors import CorpusgenError
+from corpusgen.ops.merge import DUPLICATE, merged_units
+from corpusgen.store import CommittedTable, Store
+from corpusgen.store.rows import Row, find_rows, random_rows
+
+GENERATE = "generate"
+
+
+class Stored(NamedTuple):
+    """A row of `triples` or of `rejects`, and the store whose models made it."""
+
+    store: Store
+    table: str
+    row: Row
+
+    @property
+    def is_triple(self) -> bool:
+        """Whether the target became a triple."""
+        return self.table == "triples"
+
+
+def find_stored(store: Store, id_: str, target: str | None = None) -> Stored:
+    """The triple or reject of a sentence; CorpusgenError if there is none, or more than one."""
+    found = [Stored(store, t, row) for t in ("triples", "rejects") for row in _find(store, t, id_, target)]
+    # What a merge left out is there twice: as the triple that was kept, and as the reject that tells of the other.
+    found = [stored for stored in found if stored.row.get("reason") != DUPLICATE] or found
+    if not found:
+        which = f"{id_} with the target {target!r}" if target else id_
+        raise CorpusgenError(
+            f"{store.url}: no triple and no reject has the id {which}; `corpusgen sample {store.url}` shows some ids"
+        )
+    targets = list(dict.fromkeys(stored.row["target"] for stored in found))
+    if len(targets) > 1:
+        raise CorpusgenError(f"{id_} has the targets {', '.join(targets)}: say which with --target")
+    return found[0]
+
+
+def stored_of_word(store: Store, word: str, seed: int = 0) -> Stored:
+    """A triple with this target or, if there is none, a reject; the same one for a seed."""
+    for table in ("triples", "rejects"):
+        rows = random_rows(CommittedTable(store, GENERATE, table), 1, seed, word)
+        if rows:
+            return Stored(store, table, rows[0])
+    raise CorpusgenError(f"{store.url}: no triple and no reject has the target {word!r}")
+
+
+def random_triples(store: Store, number: int, seed: int = 0) -> list[Stored]:
+    """Triples at random, the same for a seed; CorpusgenError if there are none."""
+    rows = random_rows(CommittedTable(store, GENERATE, "triples"), number, seed)
+    if not rows:
+        raise CorpusgenError(f"{store.url}: no triples yet")
+    return [Stored(store, "triples", row) for row in rows]
+
+
+class Origins:
+    """Knows which store made a row: the one that holds it or, if that was merged, the one it was taken from."""
+
+    def __init__(self) -> None:
+        self._merged: dict[str, Mapping[str, Mapping[str, Any]] | None] = {}
+
+    def of(self, stored: Stored) -> Stored:
+        """The row with the store and the unit that made it."""
+        url = stored.store.url
+        if url not in self._merged:
+            self._merged[url] = merged_units(stored.store)
+        units = self._merged[url]
+        if units is None:
+            return stored
+        source = units.get(stored.row["unit"])
+        if source is None:
+            raise CorpusgenError(f"{url}: the unit {stored.row['unit']} is not in the plan")
+        store = Store.at(source["store"])
+        if not store.files.exists("corpus.json"):
+            raise CorpusgenError(f"{url} was merged from {source['store']}, which is needed for this and is not there")
+        if stored.row.get("reason") == DUPLICATE:  # there it is a triple
+            return self.of(find_stored(store, stored.row["id"], stored.row["target"]))
+        return self.of(Stored(store, stored.table, {**stored.row, "unit": source["unit"]}))
+
+
+def _find(store: Store, table: str, id_: str, target: str | None) -> list[Row]:
+    return find_rows(CommittedTable(store, GENERATE, table), id_, target)

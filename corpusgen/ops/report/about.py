@@ -1,0 +1,51 @@
+"""What a corpus was made of and with, in a few lines out of its corpus.json."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from corpusgen.config.rules import RuleSettings
+from corpusgen.models.identity import short_name, version_text
+from corpusgen.pages.html import Fact
+
+_PATHS_SHOWN = 4
+
+
+def facts_of(corpus: Mapping[str, Any]) -> Iterator[Fact]:
+    """Source, settings that matter most, models. What the file does not tell is left out."""
+    settings = corpus.get("settings", {})
+    if source := settings.get("source"):
+        paths: list[str] = source.get("paths", [])
+        more = f" and {len(paths) - _PATHS_SHOWN:,} more" if len(paths) > _PATHS_SHOWN else ""
+        yield Fact("source", str(source.get("kind", "")), ", ".join(paths[:_PATHS_SHOWN]) + more)
+    if language := settings.get("language"):
+        yield Fact("language", str(language.get("code", "")))
+    if sample := settings.get("sample"):
+        words = f"over {sample.get('vocabulary', 0):,} words, seed {settings.get('seed', 0)}"
+        yield Fact("targets asked for", f"{sample.get('size', 0):,}", words)
+    if "generate" in corpus.get("passes", []):
+        yield from _about_triples(settings)
+    for name, model in corpus.get("models", {}).items():
+        yield Fact(name, short_name(str(model.get("id", ""))), version_text(model))
+
+
+def _about_triples(settings: Mapping[str, Any]) -> Iterator[Fact]:
+    translation = settings.get("translation") or {}
+    if settings.get("generate", {}).get("positives") == "substitution":
+        yield Fact("positives", "by substitution")
+    elif translation:
+        language = settings.get("language", {}).get("code", "")
+        backends = dict.fromkeys(translation.get(side, {}).get("backend", "") for side in ("forward", "back"))
+        yield Fact("positives", f"{language} → {translation.get('pivot')} → {language}", ", ".join(backends))
+    if rules := settings.get("rules"):
+        yield Fact("rules", str(rules.get("preset", "")), _changed(rules))
+
+
+def _changed(rules: Mapping[str, Any]) -> str:
+    """What was given beside the preset."""
+    preset = rules.get("preset")
+    if preset not in ("strict", "paper"):
+        return ""
+    usual = RuleSettings(preset=preset).model_dump(mode="json")
+    return ", ".join(f"{key} {value}" for key, value in rules.items() if key in usual and usual[key] != value)

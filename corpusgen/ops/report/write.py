@@ -1,0 +1,42 @@
+"""Putting the page in its place, once or again and again while a build goes on."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from corpusgen.errors import StoreUnavailableError
+from corpusgen.ops.report.collect import Collector
+from corpusgen.ops.report.page import to_html
+from corpusgen.pages.html import RELOAD_SECONDS, write_page
+
+log = logging.getLogger(__name__)
+
+
+def write_report(root: str, path: Path) -> int:
+    """The report of a store as it is now; how many bytes it has."""
+    return write_page(path, to_html(Collector(root).refresh()))
+
+
+def watch_report(
+    root: str,
+    path: Path,
+    on_written: Callable[[int], None] = lambda size: None,
+    sleep: Callable[[float], None] = time.sleep,
+) -> None:
+    """Write it again every few seconds, until the build is complete; `on_written` hears of each time."""
+    collector: Collector | None = None
+    while True:
+        try:
+            collector = collector or Collector(root)
+            facts = collector.refresh()
+        except StoreUnavailableError as error:
+            log.warning("%s; looking again in %d s", error, RELOAD_SECONDS)
+            collector = None  # it may have counted half of a unit
+        else:
+            on_written(write_page(path, to_html(facts, None if facts.complete else RELOAD_SECONDS)))
+            if facts.complete:
+                return
+        sleep(RELOAD_SECONDS)

@@ -1,0 +1,277 @@
+"""`corpusgen submit`: the current folder goes to a Ray cluster, as a job that builds a corpus or trains a model there.
+
+It takes the HTTP address of the cluster's dashboard and nothing else: no Ray runs on this machine. What goes over is
+the code and the settings. Texts, models and results belong where all nodes reach them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import re
+import shlex
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import aiohttp
+from ray.exceptions import AuthenticationError
+from ray.job_submission import JobSubmissionClient
+
+from corpusgen.config.build import BuildConfig
+from corpusgen.config.job import Job, find_job
+from corpusgen.config.loading import load_settings
+from corpusgen.engine.cluster import REFUSED
+from corpusgen.errors import ConfigError, CorpusgenError
+
+Say = Callable[[str], None]
+BUILD = Job(BuildConfig, results=("store",), command=("corpusgen.cli", "build"))
+
+# Whatever its name, a folder in which one of these lies is a virtual environment, a store or a run.
+_STAYS_HERE = ("pyvenv.cfg", "corpus.json", "checkpoints/last.pt")
+_LARGEST_REQUEST = 100 << 20  # more than that a dashboard refuses
+_SECRET = re.compile(r"SECRET|TOKEN|PASSWORD|CREDENTIAL|_KEY", re.IGNORECASE)
+_LOOK_AGAIN_SECONDS = 1.0
+_GIVE_UP_SECONDS = 300.0  # a dashboard that does not answer for so long will not; the job goes on without us
+
+log = logging.getLogger(__name__)
+
+
+def submit(
+    config: str,
+    address: str,
+    *,
+    train: bool = False,
+    overrides: Sequence[str] = (),
+    env: Sequence[str] = (),
+    wait: bool = True,
+    say: Say = print,
+) -> int:
+    """Submit a build or a training and follow it to its end; the exit code, which is 0 only if the job succeeded.
+
+    A job that is submitted again goes on where the last one stopped. Ctrl-C stops it.
+    """
+    config = os.path.relpath(config)
+    kind = find_job("train") if train else BUILD
+    _check_settings(config, overrides, kind)
+    variables = environment(env)
+    files = files_to_send(Path.cwd())
+    if Path(config) not in files:
+        raise ConfigError(f"{config}: does not go with the job; it must be in this folder, not hidden and not ignored")
+    _check_size(files)
+    with _explained(address):
+        client = _connected(address)
+        with tempfile.TemporaryDirectory() as folder:
+            # Ray hands the package on to every node; its name there is its hash.
+            working_dir = str(packed(files, Path(folder) / "project.zip"))
+            job = client.submit_job(
+                entrypoint=entrypoint(config, overrides, kind),
+                runtime_env={"working_dir": working_dir, "env_vars": variables},
+            )
+        try:
+            say(f"job {job}: {len(files):,} files sent to {address}")
+            if not wait:
+                say(f"follow it: ray job logs --follow --address {address} {job}")
+                return 0
+            ended = asyncio.run(_followed(client, address, job))
+        except KeyboardInterrupt:
+            return _stopped(client, address, job, say)
+    say(f"job {job}: {ended.status.value.lower()}")
+    return exit_code(ended)
+
+
+# -------------------------------------------------------------------- settings
+
+
+def _check_settings(config: str, overrides: Sequence[str], job: Job) -> None:
+    """ConfigError for settings that are wrong, or that would leave the results on a machine that goes away."""
+    settings = load_settings(job.settings, config, overrides)
+    for name in job.results:
+        place = getattr(settings, name)
+        if "://" not in place and not os.path.isabs(place):
+            raise ConfigError(
+                f"{name}: {place} would be a folder inside of the job's own, which goes with it; "
+                f"give --set {name}=s3://…, or the full path of a folder that all nodes share"
+            )
+
+
+def entrypoint(config: str, overrides: Sequence[str], job: Job) -> str:
+    """The command that the cluster runs: the code that was sent, even where another version is installed."""
+    settings = [word for override in overrides for word in ("--set", override)]
+    return shlex.join(["python", "-m", *job.command, config, *settings])
+
+
+def environment(names: Sequence[str]) -> dict[str, str]:
+    """These variables with the values that they have here."""
+    for name in names:
+        if "=" in name:
+            raise ConfigError(f"--env {name.partition('=')[0]}: give only the name; its value is taken from here")
+        if name not in os.environ:
+            raise ConfigError(f"--env {name}: not set here")
+        if _SECRET.search(name):
+            raise ConfigError(
+                f"--env {name}: Ray writes the variables of a job into its logs, where a secret must not be; give it "
+                "to the nodes themselves: a role of theirs, a Kubernetes secret or a file (docs/cluster.md)"
+            )
+    return {name: os.environ[name] for name in names}
+
+
+# --------------------------------------------------------------------- package
+
+
+def files_to_send(folder: Path) -> list[Path]:
+    """The files of a folder, relative to it, without hidden and ignored ones, environments, stores and runs."""
+    wanted = _not_ignored(folder)
+    found: list[Path] = []
+    for place, folders, names in os.walk(folder):
+        here = Path(place)
+        for name in (name for name in folders if (here / name).is_symlink() and not name.startswith(".")):
+            log.warning("%s: a link to a folder stays here; what the job needs must be in this folder", here / name)
+        folders[:] = sorted(name for name in folders if not _stays(here / name))
+        found += [(here / name).relative_to(folder) for name in sorted(names) if not name.startswith(".")]
+    return [path for path in found if wanted is None or path in wanted]
+
+
+def _stays(folder: Path) -> bool:
+    hidden = folder.name.startswith(".") or folder.name == "__pycache__"
+    return hidden or any((folder / mark).exists() for mark in _STAYS_HERE)
+
+
+def _not_ignored(folder: Path) -> set[Path] | None:
+    """What git knows of or would add: the rules of .gitignore; None where there is no repository."""
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    try:
+        listed = subprocess.run(command, cwd=folder, capture_output=True, check=True, text=True).stdout
+    except (OSError, subprocess.CalledProcessError) as error:
+        if any((place / ".git").exists() for place in (folder, *folder.parents)):
+            said = getattr(error, "stderr", None) or error  # what is ignored may be secret
+            raise ConfigError(f"{folder}: git cannot say which files are ignored: {said}") from error
+        return None
+    return {Path(name) for name in listed.split("\0") if name}
+
+
+def _check_size(files: Sequence[Path]) -> None:
+    for path in files:
+        if not path.exists():
+            raise ConfigError(f"{path}: a link that leads nowhere; remove it, or put it into .gitignore")
+    sizes = {path: path.stat().st_size for path in files}
+    total = sum(sizes.values())
+    if total > _LARGEST_REQUEST:
+        largest = sorted(files, key=lambda path: -sizes[path])[:5]
+        raise ConfigError(
+            f"this folder has {total / 1e6:,.0f} MB to send, but a job takes at most {_LARGEST_REQUEST / 1e6:,.0f} MB; "
+            "texts and models belong where all nodes reach them (docs/cluster.md). Put these into .gitignore:\n"
+            + "\n".join(f"  {path}: {sizes[path] / 1e6:,.1f} MB" for path in largest)
+        )
+
+
+def packed(files: Sequence[Path], target: Path) -> Path:
+    """A zip file of them; the same files give the same bytes, so that a node that has them fetches nothing."""
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as package:
+        for path in files:
+            entry = zipfile.ZipInfo.from_file(path, path.as_posix())
+            entry.date_time = (1980, 1, 1, 0, 0, 0)
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            package.writestr(entry, path.read_bytes())
+    return target
+
+
+# --------------------------------------------------------------------- cluster
+
+
+def _connected(address: str) -> Any:
+    """A client of the cluster's dashboard."""
+    parts = urlsplit(address)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ConfigError(f"--address {address}: expected that of the dashboard, for example http://127.0.0.1:8265")
+    # Ask at the door: Ray itself would knock for minutes.
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    socket.create_connection((parts.hostname, port), timeout=10).close()
+    for name in ("RAY_API_SERVER_ADDRESS", "RAY_ADDRESS"):  # to Ray they count for more than what it is told
+        os.environ.pop(name, None)
+    for name in ("dashboard_sdk", "job.sdk"):
+        logging.getLogger(f"ray.dashboard.modules.{name}").setLevel(logging.WARNING)
+    return JobSubmissionClient(address)
+
+
+@contextmanager
+def _explained(address: str) -> Iterator[None]:
+    """What Ray raises when it is not reached, or refuses, as an error that says what to do."""
+    try:
+        yield
+    except OSError as error:
+        raise CorpusgenError(
+            f"cannot reach a Ray dashboard at {address}: {error}\n"
+            "check the address; a dashboard that only listens on its own machine needs a tunnel (docs/cluster.md)"
+        ) from error
+    except AuthenticationError as error:
+        raise CorpusgenError(f"{address} {REFUSED}") from error
+    except RuntimeError as error:  # an answer that is not what Ray's client asked for
+        raise CorpusgenError(f"{address}: {error}") from error
+
+
+async def _followed(client: Any, address: str, job: str) -> Any:
+    """Print the job's log to its end and return its description; a connection that breaks is made again."""
+    shown = 0
+    while True:
+        received = 0
+        try:
+            async for text in client.tail_job_logs(job):  # each time from the beginning
+                received += len(text)
+                if received > shown:
+                    sys.stdout.write(text[shown - received :])
+                    sys.stdout.flush()
+                    shown = received
+        except (OSError, RuntimeError, aiohttp.ClientError) as error:
+            log.warning("the connection broke, the job goes on: %s", error)
+        info = _info(client, address, job)
+        if info.status.is_terminal():
+            return info
+        await asyncio.sleep(_LOOK_AGAIN_SECONDS)
+
+
+def _info(client: Any, address: str, job: str) -> Any:
+    """How the job stands; a dashboard that does not answer is asked again."""
+    given_up = time.monotonic() + _GIVE_UP_SECONDS
+    while True:
+        try:
+            return client.get_job_info(job)
+        except AuthenticationError:
+            raise
+        except (OSError, RuntimeError) as error:
+            if "status code 404" in str(error):
+                raise CorpusgenError(
+                    f"job {job}: {address} no longer knows of it, so its head was started anew; what the job committed "
+                    "stays: submit it again to go on"
+                ) from error
+            if time.monotonic() > given_up:
+                raise CorpusgenError(
+                    f"{address} has not answered for {_GIVE_UP_SECONDS / 60:.0f} minutes: {error}\nthe job goes on; to "
+                    f"follow it again: ray job logs --follow --address {address} {job}"
+                ) from error
+            time.sleep(_LOOK_AGAIN_SECONDS)
+
+
+def _stopped(client: Any, address: str, job: str, say: Say) -> int:
+    say(f"job {job}: stopping it; what is committed stays")
+    client.stop_job(job)
+    while not _info(client, address, job).status.is_terminal():
+        time.sleep(_LOOK_AGAIN_SECONDS)
+    say(f"job {job}: stopped; submit it again to go on")
+    return 130
+
+
+def exit_code(job: Any) -> int:
+    """That of the job's own command, if it had one: 2 if its settings were wrong, for example."""
+    if job.status.value == "SUCCEEDED":
+        return 0
+    return max(1, job.driver_exit_code or 1)

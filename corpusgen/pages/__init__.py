@@ -1,0 +1,1 @@
+"""HTML pages: layout, styles, charts."""

@@ -1,0 +1,129 @@
+"""Every table of a corpus: what a row of each is. docs/triples.md explains the columns of triples to readers."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+# ------------------------------------------------------------------------------------ text
+
+PROVENANCE = (("source", pa.string()), ("article", pa.string()), ("title", pa.string()), ("revision", pa.string()))
+"""Where a text comes from: its file, the article's id, title and revision if known."""
+
+ARTICLES = pa.schema([*PROVENANCE, ("text", pa.string())])
+
+PARAGRAPHS = pa.schema([*PROVENANCE, ("paragraph", pa.int32()), ("text", pa.string())])
+
+SENTENCES = pa.schema(
+    [
+        ("id", pa.string()),
+        *PROVENANCE,
+        ("paragraph", pa.int32()),
+        ("sentence", pa.int32()),
+        ("text", pa.string()),
+        ("token_starts", pa.list_(pa.int32())),
+        ("token_ends", pa.list_(pa.int32())),
+    ]
+)
+"""`text[token_starts[i]:token_ends[i]]` is the i-th token. `id` is a hash of the place and the text."""
+
+TEXT_REJECTS = pa.schema([("source", pa.string()), ("article", pa.string()), ("reason", pa.string())])
+"""Texts that no sentence was taken from."""
+
+# ------------------------------------------------------------------------- words and targets
+
+COUNTS = pa.schema([("word", pa.string()), ("count", pa.int64())])
+
+VOCABULARY = pa.schema([*COUNTS, ("rank", pa.int64()), ("capital_share", pa.float32())])
+
+CANDIDATES = pa.schema(
+    [
+        ("word", pa.string()),
+        ("priority", pa.uint64()),
+        ("sentence", pa.string()),  # or an integer: whatever the ids are
+        ("start", pa.int32()),
+        ("end", pa.int32()),
+    ]
+)
+
+SELECTION = pa.schema(
+    [
+        ("sentence", pa.string()),
+        ("word", pa.string()),
+        ("start", pa.int32()),
+        ("end", pa.int32()),
+        ("round", pa.int32()),
+    ]
+)
+
+TARGETS = pa.schema([*SENTENCES, ("target", pa.string()), ("target_start", pa.int32()), ("target_end", pa.int32())])
+"""`text[target_start:target_end]` is the target, which occurs nowhere else in the sentence."""
+
+# --------------------------------------------------------------------------------- triples
+
+ALIGNED, ENRICHED, SUBSTITUTION = "aligned", "enriched", "substitution"
+"""What may have chosen a positive word."""
+
+
+def _field(name: str, kind: pa.DataType, description: str) -> pa.Field:
+    return pa.field(name, kind, metadata={"description": description})
+
+
+_ORIGINAL = (
+    _field("id", pa.string(), "id of the sentence: a hash of its place and text"),
+    _field("target", pa.string(), "wt, the target word as it stands in the sentence"),
+    _field("text", pa.string(), "S, the original sentence"),
+    _field("target_start", pa.int32(), "first character of wt in S"),
+    _field("target_end", pa.int32(), "after the last character of wt in S"),
+)
+_PROVENANCE = (
+    *(_field(name, kind, f"{name} the sentence comes from") for name, kind in PROVENANCE),
+    _field("paragraph", pa.int32(), "number of the paragraph in the article"),
+    _field("sentence", pa.int32(), "number of the sentence in the paragraph"),
+)
+
+TRIPLES = pa.schema(
+    [
+        *_ORIGINAL,
+        _field("positive", pa.string(), "Sp, the positive sentence: says the same"),
+        _field("positive_word", pa.string(), "wp, the word that stands for wt there"),
+        _field("positive_start", pa.int32(), "first character of wp in Sp"),
+        _field("positive_end", pa.int32(), "after the last character of wp in Sp"),
+        _field("negative", pa.string(), "Sn, the negative sentence: S with another word in the place of wt"),
+        _field("negative_word", pa.string(), "wn, that other word"),
+        _field("negative_start", pa.int32(), "first character of wn in Sn"),
+        _field("negative_end", pa.int32(), "after the last character of wn in Sn"),
+        _field("positive_rule", pa.string(), "what chose wp: aligned, enriched or substitution"),
+        _field("alignment", pa.float32(), "cosine of wt and the aligned word; null without a paraphrase"),
+        _field("positive_cosine", pa.float32(), "cosine of wt and wp"),
+        _field("positive_probability", pa.float32(), "the masked LM's probability of wp; null if aligned"),
+        _field("edit_distance", pa.int32(), "edit distance of wt and wp in lower case"),
+        _field("negative_cosine", pa.float32(), "cosine of wt and wn"),
+        _field("negative_probability", pa.float32(), "the masked LM's probability of wn"),
+        _field("pivot", pa.string(), "S in the pivot language; null without a paraphrase"),
+        *_PROVENANCE,
+        _field("unit", pa.string(), "id of the unit of work that made the triple"),
+    ]
+)
+
+TRIPLE_REJECTS = pa.schema(
+    [
+        *_ORIGINAL,
+        _field("reason", pa.string(), "why there is no triple"),
+        _field("pivot", pa.string(), "S in the pivot language, if it got so far"),
+        _field("paraphrase", pa.string(), "and back, if it got so far"),
+        _field("aligned_start", pa.int32(), "first character of the aligned word in the paraphrase, if it got so far"),
+        _field("aligned_end", pa.int32(), "after its last character"),
+        *_PROVENANCE,
+        _field("unit", pa.string(), "id of the unit of work"),
+    ]
+)
+"""Targets that did not become a triple."""
+
+PARAPHRASES_TABLE = "paraphrases"
+PARAPHRASES = pa.schema(
+    [
+        _field("id", pa.string(), "id of the sentence of an enriched triple"),
+        _field("paraphrase", pa.string(), "its paraphrase as the translator gave it, with the aligned word"),
+    ]
+)
+"""The only translations that neither triples nor rejects hold: with it, no target need be translated again."""

@@ -1,0 +1,5 @@
+"""The `distiller` command."""
+
+from distiller.cli.app import main
+
+__all__ = ["main"]

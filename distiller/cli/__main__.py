@@ -1,0 +1,5 @@
+"""Run `python -m distiller.cli`."""
+
+from distiller.cli.app import main
+
+main()

@@ -1,0 +1,24 @@
+"""`corpusgen quickstart`: a command of corpusgen that needs both packages, found by its entry point."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from corpusgen.io.command_line import say
+
+
+def quickstart(
+    folder: Annotated[str, typer.Option(help="Where everything goes.")] = "quickstart",
+    targets: Annotated[
+        int | None, typer.Option(help="Words in context to begin with; fewer are faster.", min=50)
+    ] = None,
+) -> None:
+    """Try everything in minutes on this machine: corpus, training, evaluation. The same command resumes.
+
+    Example: corpusgen quickstart
+    """
+    from distiller.quickstart import quickstart as run_quickstart
+
+    run_quickstart(folder, say, targets)

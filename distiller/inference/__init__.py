@@ -1,0 +1,1 @@
+"""Use a trained model: the library's `WordDistiller`, files of words, ONNX."""

@@ -1,0 +1,184 @@
+"""What the commands that use a model do: files in, files or lines out."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from corpusgen.errors import ConfigError, CorpusgenError
+from distiller.errors import ItemError
+from distiller.inference.output_files import check_target
+from distiller.inference.spans import Span, check_item, find_word
+from distiller.inference.word_distiller import Output, WordDistiller
+from distiller.words.model import Distilled
+
+_ROWS_AT_ONCE = 2048
+_MODEL = b"wicdistil.model"  # in a file's metadata: whose vectors they are
+
+
+class Line(NamedTuple):
+    """A word in a text, as a line of a file gives it."""
+
+    number: int
+    id: str
+    text: str
+    span: Span
+
+
+class BadLine(NamedTuple):
+    """A line that gives no word in a text, or one that cannot be encoded."""
+
+    number: int
+    reason: str
+
+
+def read_lines(path: str) -> Iterator[Line | BadLine]:
+    """The words of a JSONL file, `-` being standard input: `text` with `word`, with `span`, or with `start` and `end`.
+
+    Lines may have an `id`; by default it is their number.
+    """
+    try:
+        file = sys.stdin.buffer if path == "-" else open(path, "rb")  # noqa: SIM115 (closed below)
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}") from None
+    with file:
+        for number, line in enumerate(file, 1):
+            if line.strip():
+                yield _line(number, line)
+
+
+def _line(number: int, line: bytes) -> Line | BadLine:
+    try:
+        row = json.loads(line.decode())
+        if not isinstance(row, dict):
+            raise TypeError(f"it is of type {type(row).__name__}")
+        identifier = str(row.get("id", number))
+        identifier.encode()  # no half of a surrogate pair
+        text = row["text"]
+        if "word" in row:
+            return Line(number, identifier, text, find_word(text, row["word"]))
+        span = row["span"] if "span" in row else (row["start"], row["end"])
+        check_item(0, (text, span))
+    except ItemError as error:
+        return BadLine(number, error.reason)
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        return BadLine(number, f"expected JSON with `text` and `word`, `span` or `start` and `end`: {error!r}")
+    return Line(number, identifier, text, (span[0], span[1]))
+
+
+def encode_file(
+    model: WordDistiller,
+    source: str,
+    target: str,
+    output: Output,
+    normalize: bool = False,
+    on_bad: Callable[[BadLine], None] | None = None,
+    so_far: Callable[[int], None] = lambda count: None,
+) -> int:
+    """Encode the words of a JSONL file into a Parquet file; how many. The file is there when it is whole.
+
+    A bad line is an error that names it; with `on_bad`, which is told of it, it is left out. `so_far` is told now and
+    then how many are done.
+    """
+
+    def refuse(bad: BadLine) -> None:
+        raise ConfigError(f"{source}, line {bad.number}: {bad.reason}")
+
+    check_target(target)
+    kinds = ["meaning", "context"] if output == "both" else [output]
+    vector = pa.list_(pa.float32(), model.dimension)
+    schema = pa.schema(
+        [("id", pa.string()), ("text", pa.string()), ("start", pa.int32()), ("end", pa.int32())]
+        + [(kind, vector) for kind in kinds],
+        {_MODEL: model.identity},
+    )
+    partial = Path(f"{target}.partial")
+    lines, count = read_lines(source), 0
+    try:
+        with pq.ParquetWriter(partial, schema, compression="zstd") as writer:
+            while some := list(islice(lines, _ROWS_AT_ONCE)):
+                if good := _good(model, some, on_bad or refuse):
+                    writer.write_table(_encoded(model, good, output, normalize, schema))
+                    count += len(good)
+                so_far(count)
+        os.replace(partial, target)
+    except OSError as error:
+        raise CorpusgenError(f"{target}: {error.strerror or error}") from error
+    finally:
+        partial.unlink(missing_ok=True)
+    return count
+
+
+def _good(model: WordDistiller, lines: list[Line | BadLine], on_bad: Callable[[BadLine], None]) -> list[Line]:
+    """The lines that can be encoded; the others are given to `on_bad`, in their order."""
+    read = [line for line in lines if isinstance(line, Line)]
+    problems = model.problems([(line.text, line.span) for line in read])
+    wrong = {line.number: problem.reason for line, problem in zip(read, problems, strict=True) if problem}
+    for line in lines:
+        if isinstance(line, BadLine):
+            on_bad(line)
+        elif line.number in wrong:
+            on_bad(BadLine(line.number, wrong[line.number]))
+    return [line for line in read if line.number not in wrong]
+
+
+def _encoded(model: WordDistiller, lines: list[Line], output: Output, normalize: bool, schema: pa.Schema) -> pa.Table:
+    texts, spans = [line.text for line in lines], [line.span for line in lines]
+    vectors = model.encode(texts, spans, output=output, normalize=normalize)
+    parts = list(vectors) if isinstance(vectors, Distilled) else [vectors]
+    arrays = [pa.array([line.id for line in lines]), pa.array(texts)]
+    arrays += [pa.array([span[end] for span in spans], pa.int32()) for end in (0, 1)]
+    arrays += [pa.FixedSizeListArray.from_arrays(pa.array(part.ravel()), model.dimension) for part in parts]
+    return pa.table(arrays, schema=schema)
+
+
+class Neighbour(NamedTuple):
+    """A word that is near."""
+
+    cosine: float
+    id: str
+    text: str
+    span: Span
+
+
+def nearest_in_file(query: Any, model: WordDistiller, path: str, kind: str, k: int) -> list[Neighbour]:
+    """The words of a file that `distiller encode` wrote with this model whose vectors are nearest to the query.
+
+    The nearest comes first.
+    """
+    best: list[Neighbour] = []
+    try:
+        with pq.ParquetFile(path) as file:
+            if kind not in file.schema_arrow.names:
+                raise ConfigError(f"{path} has no {kind} vectors: `distiller encode --output {kind}` writes them")
+            if (file.schema_arrow.metadata or {}).get(_MODEL) != model.identity.encode():
+                raise ConfigError(
+                    f"{path} holds vectors of another model, or does not say of which: they cannot be compared; write "
+                    "it again by `distiller encode` with this model"
+                )
+            for batch in file.iter_batches(_ROWS_AT_ONCE):
+                best = _better(best, query, batch, kind, k)
+    except FileNotFoundError:
+        raise ConfigError(f"{path}: no such file; `distiller encode` writes one") from None
+    except (OSError, pa.ArrowInvalid) as error:
+        raise ConfigError(f"{path} cannot be read: {error}; `distiller encode` writes such files") from None
+    return best
+
+
+def _better(best: list[Neighbour], query: Any, batch: pa.RecordBatch, kind: str, k: int) -> list[Neighbour]:
+    vectors = pc.list_flatten(batch[kind]).to_numpy().reshape(batch.num_rows, -1)
+    rows, cosines = WordDistiller.nearest(query, vectors, k)
+    found = [
+        Neighbour(float(cosine), row["id"], row["text"], (row["start"], row["end"]))
+        for row, cosine in zip(batch.take(pa.array(rows[0])).to_pylist(), cosines[0], strict=True)
+    ]
+    return sorted([*best, *found], key=lambda neighbour: -neighbour.cosine)[:k]

@@ -1,0 +1,164 @@
+"""What is given to be encoded and what is given back: texts and spans in, vectors in the same arrangement out."""
+
+from __future__ import annotations
+
+import re
+import sys
+import unicodedata
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from distiller.errors import (
+    AmbiguousWordError,
+    EmptyTextError,
+    ItemError,
+    SpanError,
+    WordNotFoundError,
+    WordTooLongError,
+)
+from distiller.words.backbone import NO_PIECE, OUTSIDE, TOO_LONG
+
+Span = tuple[int, int]
+Vectors = npt.NDArray[np.float32]
+
+_LISTS = (list, tuple, np.ndarray)
+_SPAN_ERRORS = {OUTSIDE: SpanError, NO_PIECE: SpanError, TOO_LONG: WordTooLongError}
+
+
+def find_word(text: str, word: str, index: int = 0) -> Span:
+    """Where a word stands in a text, in any case, as a word of its own; it must be there once.
+
+    >>> find_word("The bank raised its rates.", "bank")
+    (4, 8)
+    """
+    check_text(index, text)
+    if not isinstance(word, str):
+        raise ItemError(index, f"a word must be a string, not {type(word).__name__}")
+    if not word.strip():
+        raise WordNotFoundError(index, "the word is empty")
+    # Looked ahead for, not taken: of "no no" in "no no no" there are two.
+    pattern = rf"(?<!\w)(?=({re.escape(word)})(?!\w))"
+    spans = [match.span(1) for match in re.finditer(pattern, text, re.IGNORECASE)]
+    found = [(start, end) for start, end in spans if not _is_mark(text[end : end + 1])]
+    if not found:
+        raise WordNotFoundError(index, f"{word!r} is not in {_quoted(text)}")
+    if len(found) > 1:
+        places = ", ".join(str(span) for span in found)
+        raise AmbiguousWordError(index, f"{word!r} is {len(found)} times in {_quoted(text)}: encode one of {places}")
+    return found[0]
+
+
+def _is_mark(character: str) -> bool:
+    """Whether it belongs to the letter before it: an accent, or a vowel sign of Hindi."""
+    return character != "" and unicodedata.category(character).startswith("M")
+
+
+def _quoted(text: str) -> str:
+    return repr(text if len(text) <= 80 else text[:77] + "…")
+
+
+def check_text(index: int, text: Any) -> None:
+    """ItemError unless it is a text that a tokenizer can read."""
+    if not isinstance(text, str):
+        raise ItemError(index, f"a text must be a string, not {type(text).__name__}")
+    if not text.strip():
+        raise EmptyTextError(index, "the text is empty")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ItemError(index, f"half a surrogate pair, no character, at {error.start} of {_quoted(text)}") from None
+
+
+def check_span(index: int, span: Any) -> None:
+    """ItemError unless it is a span, of whatever text."""
+    if not _is_span(span):
+        raise SpanError(index, f"a span is a pair of whole numbers, (start, end), not {span!r}")
+
+
+def check_item(index: int, item: Any) -> None:
+    """ItemError unless it is a pair of text and span."""
+    if not isinstance(item, _LISTS) or len(item) != 2:
+        raise ItemError(index, f"an item is a pair of a text and a span, not {_quoted(repr(item))}")
+    check_text(index, item[0])
+    check_span(index, item[1])
+
+
+def item_error(index: int, text: str, span: Span, reason: str) -> ItemError:
+    """The error of a word without states, for a reason that the backbone gave."""
+    return _SPAN_ERRORS[reason](index, f"{reason}: {span} of {_quoted(text)}, which has {len(text)} characters")
+
+
+def items_of(texts: str | Sequence[str], spans: Any) -> tuple[list[tuple[str, Span]], list[int] | None]:
+    """Each text with each of its spans, and how many each text has; None if no text has a list of them."""
+    many = [texts] if isinstance(texts, str) else list(texts)
+    of_texts = [spans] if isinstance(texts, str) else list(spans)
+    if len(of_texts) != len(many):
+        raise ValueError(f"{len(many)} texts, but {len(of_texts)} spans: give each text its own")
+    listed = [list(own) if _is_list(own) else [own] for own in of_texts]
+    items = [(text, span) for text, own in zip(many, listed, strict=True) for span in own]
+    return items, [len(own) for own in listed] if any(map(_is_list, of_texts)) else None
+
+
+def _is_span(value: Any) -> bool:
+    return isinstance(value, _LISTS) and len(value) == 2 and all(map(_is_whole, value))
+
+
+def _is_whole(number: Any) -> bool:
+    return isinstance(number, int | np.integer) and not isinstance(number, bool)
+
+
+def _is_list(value: Any) -> bool:
+    """Whether it is meant as the spans of one text, be they right or wrong."""
+    return isinstance(value, _LISTS) and all(isinstance(one, _LISTS) for one in value)
+
+
+def finished(vectors: Vectors, normalize: bool, convert_to: str) -> Any:
+    """Vectors as they were asked for."""
+    if normalize:
+        vectors = normalized(vectors)
+    if convert_to not in ("numpy", "torch"):
+        raise ValueError(f"convert_to {convert_to!r} is neither numpy nor torch")
+    return torch.from_numpy(vectors) if convert_to == "torch" else vectors
+
+
+def normalized(vectors: Vectors) -> Vectors:
+    """Of unit length; a zero vector stays one."""
+    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    return (vectors / np.where(lengths == 0, 1, lengths)).astype(np.float32, copy=False)
+
+
+def means(vectors: Vectors, counts: npt.NDArray[np.int64]) -> Vectors:
+    """Of each run of so many rows the mean; zero of a run of none."""
+    made = np.zeros((len(counts), vectors.shape[1]), np.float32)
+    some = counts > 0
+    if some.any():
+        made[some] = np.add.reduceat(vectors, (np.cumsum(counts) - counts)[some], axis=0) / counts[some, None]
+    return made
+
+
+def shaped(vectors: Any, counts: list[int] | None, single: bool) -> Any:
+    """Rows (n, d) as the caller gave the items: see `items_of`."""
+    if counts is None:
+        return vectors[0] if single else vectors
+    ends = np.cumsum(counts)
+    of_texts = [vectors[end - count : end] for count, end in zip(counts, ends, strict=True)]
+    return of_texts[0] if single else of_texts
+
+
+def with_progress(parts: Iterator[tuple[Vectors, ...]], total: int, show: bool) -> Iterator[tuple[Vectors, ...]]:
+    """Parts of `total` vectors, with a bar on standard error that says how many have been made."""
+    if not show:
+        yield from parts
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(file=sys.stderr)) as bar:
+        task = bar.add_task("encoding", total=total)
+        for part in parts:
+            bar.advance(task, len(part[0]))
+            yield part

@@ -1,0 +1,256 @@
+"""`distiller train`: features, then a Ray Train job over them, then the model as users load it.
+
+The same command goes on with what it finds: features that are committed, the last checkpoint, a finished model.
+Ray Train starts the workers, connects them and starts them again when one dies. Checkpoints are files of our own:
+Ray's list of them is not put in place atomically, and a job killed at the wrong moment could not be resumed.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from corpusgen.config.run import RunSettings, WorkerSettings
+from corpusgen.engine.cluster import available_cores, is_this_machine, may_grow, ray_cluster
+from corpusgen.engine.progress import terminal_progress
+from corpusgen.engine.ray_executor import RayExecutor
+from corpusgen.errors import ConfigError, CorpusgenError, StoreError
+from corpusgen.io.lock import LockLostError, held
+from corpusgen.store import Store, TripleStore
+from distiller.settings import FeatureSettings, TrainSettings
+from distiller.training.checkpoints import unpacked
+from distiller.training.interrupt import ended_by_ctrl_c
+from distiller.training.loop import training_split
+from distiller.training.progress import board
+from distiller.training.report import write_report
+from distiller.training.run_folder import History, RunFolder, loss_curve, png, to_csv
+from distiller.training.worker import Job, find_rate_part, train_part
+from distiller.words.features import features_content, features_identity, make_features
+from distiller.words.model import WordModel, check_heads
+from distiller.words.saved import IN_A_RUN, SavedModel, write_saved
+
+Say = Callable[[str], None]
+
+_RATES = {"lowest": 1e-7, "highest": 1.0, "steps": 140}
+
+
+def train(settings: TrainSettings, address: str | None = None, say: Say = print) -> str:
+    """Train, or go on with it, and return the folder of the model."""
+    content = _checked(settings)
+    run = RunFolder(settings.output)
+    with held(run.files, "training", "a training", say) as lock:
+        run.ensure_same(settings, {"made of": {name: content[name] for name in ("backbone", "layers", "triples")}})
+        folder = f"{run.url}/{IN_A_RUN}"
+        if run.trained:
+            say(f"{folder}: trained already; remove it to train again")
+            return folder
+        run.last(say)  # what cannot be gone on from is said now, rather than by a worker
+        with ray_cluster(address):
+            _check_room(settings, address, say)
+            job = replace(_job(settings, content, say), lock=lock)
+            with board() as shown:
+                problem = _fit(train_part, settings, {"job": replace(job, board=shown)})
+        if problem:
+            raise _explained(problem)
+        lock.check()
+        _write_model(run, settings, content, say)
+        return folder
+
+
+def _write_model(run: RunFolder, settings: TrainSettings, content: dict[str, Any], say: Say) -> None:
+    """The best weights as users load them, and what there is to see of the training."""
+    last = run.last(say)
+    assert last is not None
+    state = unpacked(last)
+    if state["best"] is None:
+        raise StoreError(
+            f"{run.url}: the best weights are lost, and the training is over; remove {run.url}/checkpoints to train "
+            "from the beginning"
+        )
+    history = History(**state["history"])
+    best = history.validation_of(state["progress"]["best_step"])
+    run.files.write("loss.png", loss_curve(history, best))
+    say(
+        f"best of {len(history.validations)} validations, after step {best['step']:,}: loss {best['loss']:.4f}, "
+        f"{best['ordered']:.1%} of held-out triples ordered"
+    )
+    standardised = len(content["layers"]) if settings.standardise else None
+    model = WordModel(content["dimension"], settings.heads, settings.dropout, standardised=standardised)
+    model.load_state_dict(state["best"])
+    folder = f"{run.url}/{IN_A_RUN}"
+    write_saved(folder, SavedModel.of(model, settings, content["layers"], content["backbone"], best))
+    say(f"model: {folder}")
+    say(f"report: {write_report(settings.output)}")
+
+
+def find_learning_rate(settings: TrainSettings, address: str | None = None, say: Say = print) -> float:
+    """Raise the learning rate step by step until the loss soars; a tenth of where it was lowest is a good one."""
+    content = _checked(settings)
+    files = RunFolder(settings.output).files
+    with held(files, "training", "a search for a learning rate", say):
+        with ray_cluster(address):
+            _check_room(settings, address, say)
+            found = _fit(find_rate_part, settings, {"job": _job(settings, content, say), **_RATES})
+        rates: list[float] = [rate for rate, _ in found]
+        losses = smoothed([loss for _, loss in found])
+        lowest = rates[losses.index(min(losses))]
+        rows = [
+            {"learning_rate": rate, "loss": loss, "smoothed": smooth}
+            for (rate, loss), smooth in zip(found, losses, strict=True)
+        ]
+        files.write("find_lr.csv", to_csv(rows))
+        files.write("find_lr.png", _rate_curve(rates, losses, lowest / 10))
+    for index in range(0, len(rates), 10):
+        say(f"{rates[index]:9.1e}  {losses[index]:.4f}")
+    say(f"lowest at {lowest:.1e}; suggested: learning_rate: {lowest / 10:.1e} ({files.url}/find_lr.png)")
+    return lowest / 10
+
+
+def smoothed(losses: list[float], share: float = 0.8) -> list[float]:
+    """The running mean, in which the past weighs `share`, without a bias to the beginning."""
+    result, mean = [], 0.0
+    for count, loss in enumerate(losses, 1):
+        mean = share * mean + (1 - share) * loss
+        result.append(mean / (1 - share**count))
+    return result
+
+
+def _checked(settings: TrainSettings) -> dict[str, Any]:
+    """What the layer states are to be made of; errors for what cannot work, before anything is started."""
+    triples = TripleStore(settings.corpus)
+    if not triples.num_rows:
+        raise StoreError(f"{settings.corpus} has no triples yet: `corpusgen build` makes them")
+    if not triples.complete:
+        raise StoreError(
+            f"{settings.corpus} is still being built, and would soon have other triples than those trained on: "
+            "finish it first (`corpusgen build` with its settings goes on, `corpusgen status` tells how far it is)"
+        )
+    content = features_content(triples, FeatureSettings(backbone=settings.backbone))
+    try:
+        check_heads(content["dimension"], settings.heads)
+    except ValueError as error:
+        raise ConfigError(f"heads: {error}") from None
+    training_split(triples.to_table(["id"])["id"].to_pylist(), settings)
+    return content
+
+
+def _check_room(settings: TrainSettings, address: str | None, say: Say) -> None:
+    import ray
+
+    gpus = _gpus()
+    if gpus and settings.workers > gpus:
+        raise ConfigError(f"workers: {settings.workers}, but the cluster has {gpus} GPUs")
+    cpus = int(ray.cluster_resources().get("CPU", 0))
+    if len(ray.nodes()) == 1:
+        cpus = min(cpus, available_cores())
+    remedy = ""
+    if not gpus and not is_this_machine(address) and may_grow():
+        remedy = ": a training takes what is there when it starts; let nodes come first (min_workers, docs/cluster.md)"
+        say(f"the cluster has no GPUs at this moment{remedy}")
+    if not gpus and settings.workers > cpus:
+        raise ConfigError(f"workers: {settings.workers}, but there are {cpus} CPUs{remedy}")
+
+
+def _job(settings: TrainSettings, content: dict[str, Any], say: Say) -> Job:
+    """What the workers are told; the layer states are computed now, unless that is for later."""
+    path = os.path.expanduser(settings.backbone.model)
+    backbone = {"model": os.path.abspath(path)} if os.path.isdir(path) else {}
+    # Workers have a current folder of their own.
+    everywhere = settings.model_copy(
+        update={
+            "corpus": Store.at(settings.corpus).url,
+            "output": RunFolder(settings.output).url,
+            "backbone": settings.backbone.model_copy(update=backbone),
+            "cache": settings.cache and os.path.abspath(os.path.expanduser(settings.cache)),
+        }
+    )
+    store = None if settings.features == "online" else _make_features(everywhere, say)
+    place = None if store is None else store.url
+    return Job(everywhere, features_identity(content), place, content["backbone"])
+
+
+def _make_features(settings: TrainSettings, say: Say) -> Store:
+    """The features of the corpus; what is there is not made again."""
+    run = features_run(_gpus())
+    with RayExecutor(run, terminal_progress()) as executor:
+        return make_features(
+            settings.corpus,
+            FeatureSettings(backbone=settings.backbone),
+            executor,
+            run,
+            on_estimate=lambda estimate: say(f"features: {estimate}"),
+        )
+
+
+def features_run(gpus: int) -> RunSettings:
+    """How the features are computed: with a GPU for each worker, if there are any."""
+    return RunSettings(workers={"features": WorkerSettings(gpus=1, max_workers=gpus)} if gpus else {})
+
+
+def _gpus() -> int:
+    """How many the cluster has at this moment."""
+    import ray
+
+    return int(ray.cluster_resources().get("GPU", 0))
+
+
+def _fit(part: Callable[[dict[str, Any]], Any], settings: TrainSettings, config: dict[str, Any]) -> Any:
+    """Run a function in all workers; what it returns in the first."""
+    from ray.train import FailureConfig, RunConfig, ScalingConfig
+    from ray.train.torch import TorchTrainer
+
+    with tempfile.TemporaryDirectory() as nothing_is_kept:
+        trainer = TorchTrainer(
+            part,
+            train_loop_config=config,
+            scaling_config=ScalingConfig(num_workers=settings.workers, use_gpu=_gpus() > 0),
+            run_config=RunConfig(
+                storage_path=nothing_is_kept,
+                failure_config=FailureConfig(max_failures=settings.max_failures),
+            ),
+        )
+        _leave_out_the_cleaner(trainer)
+        with ended_by_ctrl_c(trainer):
+            try:
+                return trainer.fit().return_value
+            except Exception as error:
+                failures = getattr(error, "worker_failures", {}).values()
+                known = next((failure for failure in failures if isinstance(failure, CorpusgenError)), None)
+                raise _explained(known or CorpusgenError(f"training failed: {error}")) from error
+
+
+def _explained(problem: CorpusgenError) -> CorpusgenError:
+    """What ended the workers, with what to do next, where that is to run the command again."""
+    if isinstance(problem, ConfigError | LockLostError):
+        return problem
+    return CorpusgenError(f"{problem}\nthe same command goes on from the last checkpoint")
+
+
+def _leave_out_the_cleaner(trainer: Any) -> None:
+    """Where it cannot work: it asks Ray's dashboard, and a Ray of our own has none.
+
+    It is there for jobs that die on a cluster, which lives on; a Ray of our own ends with its job. Ray Train would wait
+    for its answer for 12 seconds at the end of each training.
+    """
+    from ray._private import worker
+
+    node = worker._global_node  # of a cluster that is reached by ray:// there is none
+    if node is not None and not node.webui_url:
+        usual = trainer._create_default_callbacks
+        trainer._create_default_callbacks = lambda: [
+            callback for callback in usual() if type(callback).__name__ != "PlacementGroupCleanerCallback"
+        ]
+
+
+def _rate_curve(rates: list[float], losses: list[float], suggested: float) -> bytes:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8, 4.5), layout="constrained")
+    axes = figure.add_subplot(xlabel="learning rate", ylabel="loss, smoothed", xscale="log", yscale="log")
+    axes.plot(rates, losses)
+    axes.axvline(suggested, color="black", linestyle=":", label=f"suggested: {suggested:.1e}")
+    axes.legend()
+    return png(figure)

@@ -1,0 +1,270 @@
+"""The folder of a run: its settings, the last two checkpoints, the logs, and in the end the model.
+
+Every file is put in place whole or not at all, so that whatever is killed whenever, the run can go on.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import logging
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from corpusgen.errors import ConfigError, StoreError
+from corpusgen.io.files import open_files
+from distiller.settings import TrainSettings
+from distiller.training.checkpoints import DamagedCheckpointError, packed, unpacked
+from distiller.training.loop import Training, Validation
+from distiller.words.described import RunProgress, as_mapping, described
+from distiller.words.saved import CONFIG, IN_A_RUN
+
+_SETTINGS, _LAST, _PREVIOUS = "settings.json", "checkpoints/last.pt", "checkpoints/previous.pt"
+_OLDER_BEST = "checkpoints/best.pt"  # of earlier versions, whose checkpoints did not hold the best weights
+_STEPS, _VALIDATIONS, _PROGRESS = "steps.csv", "validations.csv", "progress.json"
+_LARGEST = 1e30  # in a table
+_MAY_CHANGE = {"output", "workers", "max_failures", "checkpoint_steps", "cache", "log_steps"}
+
+Columns = dict[str, npt.NDArray[np.float64]]
+"""The columns of a table."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class History:
+    """What a run has said of itself so far."""
+
+    steps: list[dict[str, float]] = field(default_factory=list)
+    """Rows of mean losses, each of some steps; `step` is the last of them."""
+    validations: list[dict[str, Any]] = field(default_factory=list)
+    stretches: list[list[tuple[int, float]]] = field(default_factory=list)
+    """Work without a break: the step and the time at its beginning and at each of its checkpoints."""
+    _since: dict[str, float] = field(default_factory=dict)
+    """Sums since the last row, and how many steps they are of."""
+    _unread: list[Mapping[str, float]] = field(default_factory=list)
+    """Losses of the last steps, not looked at yet."""
+
+    def add(self, step: int, terms: Mapping[str, float], validation: Validation | None, every: int) -> None:
+        """Take note of a step."""
+        self._unread.append(terms)
+        if step % every == 0 or validation:
+            self._read()
+            count = self._since.pop("steps")
+            self.steps.append({"step": step, **{name: value / count for name, value in self._since.items()}})
+            self._since = {}
+        if validation:
+            self.validations.append(asdict(validation))
+
+    def _read(self) -> None:
+        for terms in self._unread:
+            values = {"steps": 1.0, "loss": sum(terms.values()), **terms}
+            self._since = {name: self._since.get(name, 0.0) + value for name, value in values.items()}
+        self._unread = []
+
+    def begin(self, step: int) -> None:
+        """Take note of when work begins, or goes on after a break."""
+        self.stretches.append([(step, time.time())])
+
+    def mark(self, step: int) -> None:
+        """Take note of when a step was done, with all that is known of it: a checkpoint follows."""
+        self._read()
+        self.stretches[-1].append((step, time.time()))
+
+    def validation_of(self, step: int) -> dict[str, Any]:
+        """What held-out triples said after a step."""
+        return next(validation for validation in self.validations if validation["step"] == step)
+
+
+class RunFolder:
+    """A run on disk or S3."""
+
+    def __init__(self, output: str) -> None:
+        self.files = open_files(output)
+        self.url = self.files.url
+
+    def ensure_same(self, settings: TrainSettings, data: Mapping[str, Any]) -> None:
+        """Start a run, or see that the one that is here was started with the same settings on the same data."""
+        content = {**settings.model_dump(mode="json", exclude=_MAY_CHANGE), **data}
+        if self.files.create(_SETTINGS, json.dumps(content, indent=1).encode()):
+            return
+        stored = self.started_with()
+        different = sorted(name for name in {*stored, *content} if stored.get(name) != content.get(name))
+        if different:
+            raise ConfigError(
+                f"{self.url} holds a run with other settings or data:\n"
+                + "\n".join(f"  {name}: {stored.get(name)} there, {content.get(name)} now" for name in different)
+                + "\nuse these again to go on, or give another output"
+            )
+
+    def started_with(self) -> dict[str, Any]:
+        """The settings, and what it is made of."""
+        try:
+            return as_mapping(self.files.read(_SETTINGS))
+        except FileNotFoundError:
+            raise ConfigError(f"{self.url} holds no run: give the `output` of a training") from None
+        except ValueError as error:
+            raise StoreError(
+                f"{self.url}/{_SETTINGS} is damaged ({error}): give another output, or mend it by hand"
+            ) from None
+
+    def tables(self) -> tuple[Columns, Columns]:
+        """The losses of training and what held-out triples said, up to the last checkpoint."""
+        return self._table(_STEPS), self._table(_VALIDATIONS)
+
+    def _table(self, name: str) -> Columns:
+        if not self.files.exists(name):
+            return {}
+        with self._damage_named(name):
+            return _columns(self.files.read(name))
+
+    def progress(self) -> dict[str, Any]:
+        """How far it was at the last checkpoint; nothing before the first."""
+        if not self.files.exists(_PROGRESS):
+            return {}
+        with self._damage_named(_PROGRESS):
+            return described(self.files.read(_PROGRESS), RunProgress).model_dump()
+
+    @contextmanager
+    def _damage_named(self, name: str) -> Iterator[None]:
+        try:
+            yield
+        except ValueError as error:
+            raise StoreError(
+                f"{self.url}/{name} is damaged: {error}; remove it, the next checkpoint writes it again"
+            ) from None
+
+    @property
+    def trained(self) -> bool:
+        """Whether the model is there."""
+        return self.files.exists(f"{IN_A_RUN}/{CONFIG}")
+
+    def save(self, training: Training, history: History) -> None:
+        """Write the checkpoint to go on from. The one before it is kept, in case that this one gets damaged."""
+        history.mark(training.progress.step)
+        checkpoint = packed({**training.state(), "history": asdict(history)})
+        if self.files.exists(_LAST):
+            self.files.copy(_LAST, _PREVIOUS)
+        self.files.write(_LAST, checkpoint)
+        for name, rows in ((_STEPS, history.steps), (_VALIDATIONS, history.validations)):
+            if rows:
+                self.files.write(name, to_csv(rows))
+        self.files.write(_PROGRESS, json.dumps(_progress(training, history)).encode())
+
+    def last(self, say: Callable[[str], None] = log.warning) -> bytes | None:
+        """The checkpoint to go on from, for `unpacked`; None before the first.
+
+        The one before it takes the place of one that is damaged, and `say` is told.
+        """
+        damaged: list[str] = []
+        for name in (_LAST, _PREVIOUS):
+            try:
+                data, state = self._checkpoint(name)
+            except FileNotFoundError:
+                continue
+            except DamagedCheckpointError as error:
+                damaged.append(f"{self.url}/{name} is damaged: {error}")
+                continue
+            if name == _PREVIOUS:
+                lost = damaged[0] if damaged else f"{self.url}/{_LAST} is missing"
+                say(f"{lost}; going on from the checkpoint before it, of step {state['progress']['step']:,}")
+                # Else the next checkpoint would begin by putting the damaged one in the place of the good one.
+                self.files.copy(_PREVIOUS, _LAST)
+            return data if "best" in state else packed({**state, "best": self._older_best(state, say)})
+        if damaged:
+            raise StoreError(
+                "\n".join(damaged) + f"\nthere is no other checkpoint to go on from: remove {self.url}/checkpoints to "
+                "train from the beginning"
+            )
+        return None
+
+    def _checkpoint(self, name: str) -> tuple[bytes, dict[str, Any]]:
+        """A checkpoint as it was written, and what it holds."""
+        data = self.files.read(name)
+        try:
+            return data, unpacked(data)
+        except DamagedCheckpointError:
+            raise
+        except Exception as error:
+            raise DamagedCheckpointError(f"torch cannot read it ({type(error).__name__})") from error
+
+    def _older_best(self, state: Mapping[str, Any], say: Callable[[str], None]) -> Any:
+        """The best weights of a run that an earlier version began; None if there are none, or no more."""
+        step = state["progress"]["best_step"]
+        if step == state["progress"]["step"]:
+            return state["model"]
+        try:
+            _, best = self._checkpoint(_OLDER_BEST)
+            if best["step"] == step:
+                return best["model"]
+            problem = f"of step {best['step']:,}, not of step {step:,}"
+        except FileNotFoundError:
+            problem = "missing"
+        except DamagedCheckpointError as error:
+            problem = f"damaged: {error}"
+        if step:
+            say(f"{self.url}/{_OLDER_BEST} is {problem}; what is best is sought anew from here on")
+        return None
+
+
+def _progress(training: Training, history: History) -> dict[str, Any]:
+    """What the tables do not tell."""
+    progress = asdict(training.progress)
+    del progress["best_loss"]  # infinite at first, which is no JSON; the table of validations has it
+    return {
+        **progress,
+        "last_step": training.last_step,
+        "steps_per_epoch": training.steps_per_epoch,
+        **training.sizes,
+        "workers": training.workers,
+        "stretches": history.stretches,
+    }
+
+
+def to_csv(rows: Iterable[Mapping[str, Any]]) -> bytes:
+    """A table, the terms of a validation as columns of their own."""
+    flat = [{**row, **row.get("terms", {})} for row in rows]
+    text = io.StringIO()
+    names = [name for name in flat[0] if name != "terms"]
+    writer = csv.DictWriter(text, names, extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(flat)
+    return text.getvalue().encode()
+
+
+def _columns(table: bytes) -> Columns:
+    """The columns of a table; ValueError if it is none of ours."""
+    names, *rows = table.decode().splitlines() or [""]
+    if not rows:
+        raise ValueError("it has no rows")
+    values = np.loadtxt(rows, delimiter=",", ndmin=2, comments=None)
+    if (np.abs(values[np.isfinite(values)]) > _LARGEST).any():
+        raise ValueError("it has numbers that are none of a training")
+    return dict(zip(names.split(","), values.T, strict=True))
+
+
+def loss_curve(history: History, best: Mapping[str, Any]) -> bytes:
+    """A picture of the losses."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8, 4.5), layout="constrained")
+    axes = figure.add_subplot(xlabel="step", ylabel="loss", yscale="log")
+    for rows, label in ((history.steps, "training"), (history.validations, "held out")):
+        axes.plot([row["step"] for row in rows], [row["loss"] for row in rows], label=label)
+    axes.plot(best["step"], best["loss"], "o", color="black", markersize=4, label="best")
+    axes.legend()
+    return png(figure)
+
+
+def png(figure: Any) -> bytes:
+    """A figure of matplotlib as a PNG file."""
+    picture = io.BytesIO()
+    figure.savefig(picture, format="png", dpi=120)
+    return picture.getvalue()

@@ -1,0 +1,117 @@
+"""Charts: axes that hold all values, curves that lie where their values are."""
+
+import math
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corpusgen.pages.charts import Curve, Scale, curves, duration, legend, rate_text
+from tests.testing.pages import Page
+
+numbers = st.floats(-1e9, 1e9, allow_subnormal=False).map(lambda value: 0.0 if abs(value) < 1e-9 else value)
+anything = st.lists(st.one_of(numbers, st.sampled_from([math.nan, math.inf, -math.inf])), max_size=20).map(np.array)
+
+
+@given(anything, st.sampled_from([Scale.linear, Scale.log]))
+def test_an_axis_holds_all_values_between_some_round_numbers(values, kind):
+    scale = kind(values.astype(float))
+    assert scale.low < scale.high
+    assert 1 <= len(scale.ticks) <= 8
+    assert list(scale.ticks) == sorted(set(scale.ticks))
+    assert all(scale.low <= tick <= scale.high for tick in scale.ticks)
+    assert all(float(f"{tick:.9g}") == pytest.approx(tick, abs=1e-300) for tick in scale.ticks)
+    shares = scale.shares(values.astype(float))
+    known = shares[np.isfinite(shares)]
+    assert ((known > -1e-6) & (known < 1 + 1e-6)).all()
+    assert len(known) == np.isfinite(values[values > 0] if scale.is_log else values).sum()
+
+
+@pytest.mark.parametrize(
+    ("values", "ticks"),
+    [
+        ([0.0, 1.0], [0, 0.2, 0.4, 0.6, 0.8, 1]),
+        ([0.93, 0.998], [0.92, 0.94, 0.96, 0.98, 1.0]),
+        ([3.0, 3.0], [0, 0.5, 1, 1.5, 2, 2.5, 3]),
+        ([-2.0], [-2, -1.5, -1, -0.5, 0]),
+        ([], [0, 0.2, 0.4, 0.6, 0.8, 1]),
+    ],
+)
+def test_linear_axes_have_round_ticks(values, ticks):
+    assert list(Scale.linear(np.array(values)).ticks) == ticks
+
+
+@pytest.mark.parametrize(
+    ("values", "ticks"),
+    [
+        ([0.023, 1.4], [0.05, 0.1, 0.2, 0.5, 1]),
+        ([2e-4, 0.3], [0.001, 0.01, 0.1]),
+        ([1e-9, 1e9], [10.0**power for power in range(-9, 10, 4)]),
+        ([1.0, 2.0], [1, 1.2, 1.4, 1.6, 1.8, 2]),  # of one order of magnitude: linear
+        ([0.0, 0.0], [0, 0.2, 0.4, 0.6, 0.8, 1]),
+    ],
+)
+def test_logarithmic_axes_have_round_ticks(values, ticks):
+    np.testing.assert_allclose(Scale.log(np.array(values)).ticks, ticks)
+
+
+def points_of(text, kind="curve mine"):
+    line = next(found["d"] for tag, found in Page(text).elements if tag == "path" and found["class"] == kind)
+    return line, [tuple(map(float, point)) for point in re.findall(r"[ML]([\d.-]+) ([\d.-]+)", line)]
+
+
+def test_a_curve_has_a_point_for_each_value_and_a_hole_where_there_is_none():
+    curve = Curve("mine", "mine", np.array([0.0, 5, 10, 15, 20]), np.array([0.0, 1, math.nan, 0.5, 1]), has_dots=True)
+    text = curves("A chart", [curve], Scale.linear(curve.y), height=100)
+    line, points = points_of(text)
+    assert points == [(0, 100), (25, 0), (75, 50), (100, 0)]
+    assert line.count("M") == 2
+    page = Page(text)
+    assert page.count("title") == page.count("path", "dot mine") == 4
+    assert "step 15: 0.5" in page.text
+    (chart,) = [found for _, found in page.elements if found.get("role") == "img"]
+    assert chart["aria-label"] == "A chart"
+
+
+def test_a_bound_is_named_on_the_side_that_has_room():
+    curve = Curve("mine", "mine", np.array([0.0, 100]), np.array([0.0, 1]))
+    for step, side in ((20, "left:20.00%"), (80, "right:20.00%")):
+        page = Page(curves("", [curve], Scale.linear(curve.y), bound=("best", step)))
+        assert ("span", {"class": "bound-name", "style": side}) in page.elements
+
+
+@given(st.integers(401, 5000), st.integers(0, 2**32 - 1))
+def test_a_long_curve_is_drawn_by_means_of_neighbours(length, seed):
+    values = np.random.default_rng(seed).random(length)
+    curve = Curve("mine", "mine", np.arange(1.0, length + 1), values, has_dots=True)
+    text = curves("", [curve], Scale(0.0, 1.0, [0.0, 1.0]), height=100)
+    _, points = points_of(text)
+    assert len(points) == 400
+    assert points[-1] == pytest.approx((100, 100 - 100 * values[-1]), abs=0.1)
+    across = [x for x, _ in points]
+    assert across == sorted(across)
+    down = 1 - np.array([y for _, y in points]) / 100
+    assert values.min() - 1e-3 <= down.min() <= down.max() <= values.max() + 1e-3
+    assert Page(text).count("title") == 0
+
+
+def test_a_legend_names_curves_with_their_last_values():
+    drawn = [
+        Curve("a <b>", "a", np.arange(2.0), np.array([1, 0.25])),
+        Curve("last is missing", "b", np.arange(2.0), np.array([0.5, math.nan])),
+        Curve("none", "c", np.empty(0), np.empty(0)),
+    ]
+    assert Page(legend(drawn, "{:.2f}".format)).text == "a <b> 0.25last is missing 0.50none"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0.5, "0.5 s"), (90, "2 min"), (4000, "1 h 7 min"), (3 * 86400 + 7200, "3 d 2 h")]
+)
+def test_durations_in_words(seconds, text):
+    assert duration(seconds) == text
+
+
+def test_rates_in_words():
+    assert [rate_text(rate) for rate in (0.1234, 5.678, 1234.5)] == ["0.123", "5.68", "1,234"]
