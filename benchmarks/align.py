@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from benchmarks.harvest import read_texts
 from benchmarks.rows import Row
-from corpusgen.corpus.triples.align import Alignment, Sentences, align
+from corpusgen.corpus.triples.align import Alignment, Sentences, chosen_words, judge_by_cosine
 from corpusgen.models.vectors import WordVectors, open_vectors
 from corpusgen.text.segment import RuleSegmenter
 
@@ -84,7 +84,7 @@ def align_in_a_loop(pairs: Sequence[tuple[Sequence[Floats], int, Sequence[Floats
 
 
 def align_together(groups: Sequence[tuple[Sentences, Ints, Sentences]]) -> Alignment:
-    results = [align(*group, THRESHOLD) for group in groups]
+    results = [chosen_words(judge_by_cosine(*group, THRESHOLD)) for group in groups]
     return Alignment(*(np.concatenate(column) for column in zip(*results, strict=True)))
 
 

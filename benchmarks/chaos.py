@@ -18,7 +18,8 @@ from collections import Counter
 from pathlib import Path
 
 from corpusgen.config.build import BuildConfig
-from corpusgen.corpus.build import PASSES, build
+from corpusgen.corpus.build import build
+from corpusgen.corpus.recipes.words import RECIPE
 from corpusgen.engine import LocalExecutor
 from corpusgen.engine.progress import Lines
 from corpusgen.engine.ray_executor import RayExecutor
@@ -52,7 +53,7 @@ def settings(root: Path, targets: int) -> BuildConfig:
 
 def committed(store: Store) -> dict[str, str]:
     """Every committed file of every pass with its hash."""
-    commits = [commit for name in PASSES for commit in store.pass_store(name).commits()]
+    commits = [commit for name in RECIPE.passes for commit in store.pass_store(name).commits()]
     parts = [part for commit in commits for part in (*commit.parts.values(), commit.quarantine) if part]
     return {part.path: part.sha256 for part in parts}
 

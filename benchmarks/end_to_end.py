@@ -28,7 +28,8 @@ from benchmarks.parts import Parts, Span, prepare
 from benchmarks.rows import Row, fastest, seconds
 from benchmarks.translation import learn
 from corpusgen.config.rules import PAPER
-from corpusgen.corpus.build import PASSES
+from corpusgen.corpus.recipes.words import RECIPE
+from corpusgen.corpus.triples.choose import aligned_slots
 from corpusgen.engine.isolate import run_stage
 from corpusgen.engine.local import set_up
 from corpusgen.engine.passes import Sink, first_batch
@@ -36,6 +37,7 @@ from corpusgen.models.translate import TranslatorSettings, open_translator
 from corpusgen.models.translate.convert import convert_translator
 from corpusgen.models.vectors import open_vectors
 from corpusgen.store import Store, TripleStore, Unit
+from corpusgen.store.products import WORDS
 from distiller.evaluation.evaluate import evaluate
 from distiller.evaluation.tasks import find_tasks
 from distiller.inference.word_distiller import WordDistiller
@@ -44,7 +46,7 @@ from distiller.settings import BackboneSettings, TrainSettings
 from distiller.training.data import FeatureChunk, MappedFeatures
 from distiller.training.loop import Training
 from distiller.words.backbone import Backbone
-from distiller.words.features import WORDS, EncodeTriples
+from distiller.words.features import EncodeMembers
 from distiller.words.model import TrainingPlace, WordModel
 
 UNITS = {"unit_targets": 100}
@@ -60,7 +62,7 @@ class Generate:
     """The stages of the generate pass, one unit after the other in this process, each committed."""
 
     def __init__(self, parts: Parts) -> None:
-        self.pass_ = PASSES["generate"](parts.config, parts.store)
+        self.pass_ = RECIPE.passes["generate"].make(parts.config, parts.store)
         self.units = self.pass_.plan().units
         self.store = parts.store.pass_store("generate")
         self.store.ensure_plan(self.pass_.plan())
@@ -88,7 +90,7 @@ class Generate:
             self.texts = [record["text"] for record in records]
         else:
             self.places = [(record["text"], (record["target_start"], record["target_end"])) for record in records]
-            self.places += [(slot.text, slot.span) for slot in stage.aligned_slots(records)]
+            self.places += [(slot.text, slot.span) for slot in aligned_slots(records, stage.criteria)]
 
 
 def generate(folder: str, targets: int, plain_targets: int) -> list[Row]:
@@ -228,14 +230,14 @@ def features(parts: Parts, store: Store, rounds: int) -> list[Row]:
     """Triples → layer states as half-precision columns."""
     rows = TripleStore(store).to_table().slice(0, _TRIPLES)
     backbone = BackboneSettings(model=parts.model)
-    stage = EncodeTriples({}, backbone, "cpu")
+    stage = EncodeMembers({}, backbone, "cpu")
     stage.setup()
     bare = AutoModel.from_pretrained(parts.model, dtype=torch.float32).eval()
     tokenizer = AutoTokenizer.from_pretrained(parts.model)
     batches = [
         batch
-        for text, _, _ in WORDS.values()
-        for batch in padded_batches(tokenizer(rows[text].to_pylist())["input_ids"])
+        for member in WORDS.members
+        for batch in padded_batches(tokenizer(rows[member.text].to_pylist())["input_ids"])
     ]
     best = fastest(rounds, {"ours": lambda: stage.process(rows), "bare": lambda: call_on_all(bare, batches)})
     speed = f"{rows.num_rows / best['ours']:.0f} triples/s"
@@ -247,13 +249,13 @@ def features(parts: Parts, store: Store, rounds: int) -> list[Row]:
         taken = seconds(
             lambda plain=plain, width=width: plain.extend(  # type: ignore[misc]
                 [
-                    layer_states(bare, tokenizer, row[text], (row[start], row[end]), width)
-                    for text, start, end in WORDS.values()
+                    layer_states(bare, tokenizer, row[member.text], (row[member.start], row[member.end]), width)
+                    for member in WORDS.members
                 ]
                 for row in some.to_pylist()
             )
         )
-        for place, word in enumerate(WORDS):
+        for place, word in enumerate(member.name for member in WORDS.members):
             mine = np.stack([np.frombuffer(states, np.float16) for states in made[word].to_pylist()])
             theirs = np.stack([of_triple[place].ravel() for of_triple in plain])
             np.testing.assert_allclose(mine, theirs, atol=0.01)  # ours are in half precision

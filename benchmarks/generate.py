@@ -24,7 +24,9 @@ from typing import Any
 import pyarrow as pa
 
 from corpusgen.config.build import BuildConfig, load_config
-from corpusgen.corpus.build import PASSES, build
+from corpusgen.corpus.build import build
+from corpusgen.corpus.recipes.words import RECIPE
+from corpusgen.corpus.triples.choose import aligned_slots
 from corpusgen.engine import LocalExecutor, Pass, Stage
 from corpusgen.engine.batch import Batch
 from corpusgen.engine.isolate import run_stage
@@ -37,7 +39,7 @@ BATCH_TOKENS = 1024
 
 
 def generate_pass(config: BuildConfig, store: Store) -> Pass:
-    return PASSES["generate"](config, store)
+    return RECIPE.passes["generate"].make(config, store)
 
 
 class Bare:
@@ -138,7 +140,7 @@ def places_of(rows: pa.Table, stage: Any) -> list[tuple[str, int, int]]:
     records = rows.to_pylist()
     places = [(record["text"], record["target_start"], record["target_end"]) for record in records]
     if "paraphrase" in rows.column_names:
-        places += [(slot.text, *slot.span) for slot in stage.aligned_slots(records)]
+        places += [(slot.text, *slot.span) for slot in aligned_slots(records, stage.criteria)]
     return places
 
 

@@ -27,7 +27,8 @@ import numpy as np
 import pyarrow as pa
 
 from corpusgen.config.build import BuildConfig
-from corpusgen.corpus.build import build, harvest
+from corpusgen.corpus.build import build
+from corpusgen.corpus.recipes.words import RECIPE
 from corpusgen.engine import LocalExecutor, Pass
 from corpusgen.engine.isolate import run_stage
 from corpusgen.engine.local import set_up
@@ -54,7 +55,7 @@ def plan(units: int = 1_000_000) -> Figures:
     dump = SourceFile("s3://bucket/dumps/enwiki-latest-pages-articles-multistream.xml.bz2", 22 * 10**9, 17 * 10**17)
     with tempfile.TemporaryDirectory() as folder:
         store = Store.at(folder)
-        pass_ = harvest(quickstart(folder), store)
+        pass_ = RECIPE.passes["harvest"].make(quickstart(folder), store)
         before = peak_bytes()
         starts = range(0, units * UNIT_BYTES, UNIT_BYTES)
         slices = [[dump.record(start=at, stop=at + UNIT_BYTES, multistream=True)] for at in starts]
@@ -147,7 +148,7 @@ def dump() -> Figures:
     """The quickstart's dump, read as one unit of a multistream dump and taken through the stages of harvest."""
     with tempfile.TemporaryDirectory() as folder:
         config = quickstart(folder)
-        stages = harvest(config, Store.at(folder)).stages
+        stages = RECIPE.passes["harvest"].make(config, Store.at(folder)).stages
     (file,) = find_files(config.source.paths)
     xml = len(bz2.decompress(Path(file.path).read_bytes()))
     set_up(stages)

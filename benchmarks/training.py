@@ -79,19 +79,19 @@ def cached_ratio(mapped: MappedFeatures, steps: int, rounds: int, batch_size: in
 def online_ratio(arguments: argparse.Namespace) -> dict[str, float]:
     from transformers import AutoModel
 
+    from corpusgen.store.products import WORDS
     from distiller.training.online import OnlineFeatures
     from distiller.words.backbone import Backbone
-    from distiller.words.features import WORDS
 
     backbone = Backbone(BackboneSettings(model=arguments.model), "cpu", threads=1)
     model = AutoModel.from_pretrained(arguments.model, dtype=torch.float32).eval()
     texts, spans = targets(arguments.text, 3 * arguments.online_triples)
     count = len(texts) // 3
     columns: dict[str, Any] = {}
-    for number, (text, start, end) in enumerate(WORDS.values()):
+    for number, (text, start, end) in enumerate(member.columns for member in WORDS.members):
         some = slice(number * count, (number + 1) * count)
         columns |= {text: texts[some], start: [a for a, _ in spans[some]], end: [b for _, b in spans[some]]}
-    source = OnlineFeatures(pa.table(columns), np.array([b""] * count), backbone)
+    source = OnlineFeatures(pa.table(columns), WORDS, np.array([b""] * count), backbone)
     encoded = backbone._backend.encode_batch(texts[: 3 * count])
     batches = padded_batches([encoding.ids for encoding in encoded], 1024)
     ratios, rates = [], []

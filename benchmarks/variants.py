@@ -33,6 +33,7 @@ import pyarrow as pa
 import yaml
 
 from corpusgen.store import TripleStore
+from corpusgen.store.products import WORDS
 from distiller.evaluation.evaluate import compare
 from distiller.evaluation.results import TaskResult, Vectors
 from distiller.evaluation.tasks import find_tasks
@@ -42,7 +43,6 @@ from distiller.settings import BackboneSettings, TrainSettings
 from distiller.training.data import MappedFeatures
 from distiller.training.loop import Training, Validation
 from distiller.words.backbone import Backbone
-from distiller.words.features import WORDS
 
 OWN = ("corpus", "triples", "first", "different")
 
@@ -119,7 +119,7 @@ def triples_of(root: str, states: States, settings: dict[str, Any]) -> tuple[Any
     table = TripleStore(root).to_table()
     columns = [
         states.words(table[text].to_pylist(), list(zip(*(table[c].to_pylist() for c in place), strict=True)))[0]
-        for text, *place in WORDS.values()
+        for text, *place in (member.columns for member in WORDS.members)
     ]
     kept = np.arange(table.num_rows)
     if settings.get("different"):

@@ -1,7 +1,7 @@
 """Errors a user can act on.
 
-The command line prints the message of a `CorpusgenError` and nothing else, then exits with its `exit_code`;
-any other exception is a bug of ours and keeps its traceback.
+The command line prints only the message of a `CorpusgenError`, then exits with its `exit_code`. Any other exception
+is a bug and keeps its traceback.
 """
 
 from __future__ import annotations
@@ -13,31 +13,31 @@ from corpusgen.credentials import without_credentials
 
 
 class CorpusgenError(Exception):
-    """Something the user can put right; the message says what and how."""
+    """An error the user can fix; the message says what is wrong and what to do."""
 
     exit_code = 1
 
     def __init__(self, message: str = "") -> None:
-        # What a library says of a failure may quote an address with credentials in it.
+        # A library's error message may quote an address that contains credentials.
         super().__init__(without_credentials(message))
 
 
 class ConfigError(CorpusgenError):
-    """The settings are wrong: unknown key, wrong type, missing file."""
+    """An error in the settings: an unknown key, a wrong type, a missing file."""
 
     exit_code = 2
 
 
 class StoreError(CorpusgenError):
-    """The store refuses or cannot do what was asked; trying again will not help."""
+    """A failure or refusal of the store that will not go away on a retry."""
 
 
 class StoreUnavailableError(StoreError):
-    """The store could not be reached; the same call may succeed later."""
+    """A failure to reach the store; the same call may succeed later."""
 
 
 class DamagedPartError(StoreError):
-    """A committed file does not have the bytes it was committed with; `problem` says so without the remedy."""
+    """A committed file whose bytes have changed or are missing; `problem` is the message without the remedy."""
 
     def __init__(self, message: str, problem: str = "") -> None:
         super().__init__(message)
@@ -45,19 +45,19 @@ class DamagedPartError(StoreError):
 
 
 class StageError(CorpusgenError):
-    """A stage cannot work at all (its model does not load, a column is missing): the run must stop."""
+    """A failure of a whole stage (its model does not load, a column is missing) that must stop the run."""
 
 
 class SourceChangedError(CorpusgenError):
-    """A file of the source is not what it was when the build was planned, or cannot be opened: the run must stop."""
+    """A source file that has changed since the build was planned, or cannot be opened; the run must stop."""
 
 
 class FailureLimitError(CorpusgenError):
-    """Too many records ended in quarantine."""
+    """The error raised when too many records end in quarantine."""
 
 
 class InterruptedRunError(CorpusgenError):
-    """The user or the scheduler asked the run to stop."""
+    """The end of a run that the user or the scheduler asked to stop."""
 
     def __init__(self, message: str, signal_number: int) -> None:
         super().__init__(message)
@@ -65,6 +65,6 @@ class InterruptedRunError(CorpusgenError):
 
 
 def did_you_mean(name: str, known: Collection[str]) -> str:
-    """Name the known word that is nearest to a wrong one or, if none is near, all of them."""
+    """Suggest the known name closest to a wrong one or, if none is close, list all known names."""
     close = difflib.get_close_matches(name, known, n=1)
     return f"did you mean {close[0]!r}?" if close else f"there are {', '.join(dict.fromkeys(known))}"

@@ -1,4 +1,4 @@
-"""Every table of a corpus: what a row of each is. docs/triples.md explains the columns of triples to readers."""
+"""The schemas of all tables of a corpus; docs/triples.md explains the columns of triples."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pyarrow as pa
 # ------------------------------------------------------------------------------------ text
 
 PROVENANCE = (("source", pa.string()), ("article", pa.string()), ("title", pa.string()), ("revision", pa.string()))
-"""Where a text comes from: its file, the article's id, title and revision if known."""
+"""Where a text comes from: its file and, if known, the article's id, title and revision."""
 
 ARTICLES = pa.schema([*PROVENANCE, ("text", pa.string())])
 
@@ -24,10 +24,10 @@ SENTENCES = pa.schema(
         ("token_ends", pa.list_(pa.int32())),
     ]
 )
-"""`text[token_starts[i]:token_ends[i]]` is the i-th token. `id` is a hash of the place and the text."""
+"""`text[token_starts[i]:token_ends[i]]` is the i-th token. `id` is a hash of the sentence's position and text."""
 
 TEXT_REJECTS = pa.schema([("source", pa.string()), ("article", pa.string()), ("reason", pa.string())])
-"""Texts that no sentence was taken from."""
+"""Texts from which no sentence was taken."""
 
 # ------------------------------------------------------------------------- words and targets
 
@@ -39,7 +39,7 @@ CANDIDATES = pa.schema(
     [
         ("word", pa.string()),
         ("priority", pa.uint64()),
-        ("sentence", pa.string()),  # or an integer: whatever the ids are
+        ("sentence", pa.string()),  # or an integer, depending on the ids
         ("start", pa.int32()),
         ("end", pa.int32()),
     ]
@@ -61,7 +61,7 @@ TARGETS = pa.schema([*SENTENCES, ("target", pa.string()), ("target_start", pa.in
 # --------------------------------------------------------------------------------- triples
 
 ALIGNED, ENRICHED, SUBSTITUTION = "aligned", "enriched", "substitution"
-"""What may have chosen a positive word."""
+"""The rules that can choose a positive word."""
 
 
 def _field(name: str, kind: pa.DataType, description: str) -> pa.Field:
@@ -117,7 +117,7 @@ TRIPLE_REJECTS = pa.schema(
         _field("unit", pa.string(), "id of the unit of work"),
     ]
 )
-"""Targets that did not become a triple."""
+"""Targets that did not become triples."""
 
 PARAPHRASES_TABLE = "paraphrases"
 PARAPHRASES = pa.schema(
@@ -126,4 +126,4 @@ PARAPHRASES = pa.schema(
         _field("paraphrase", pa.string(), "its paraphrase as the translator gave it, with the aligned word"),
     ]
 )
-"""The only translations that neither triples nor rejects hold: with it, no target need be translated again."""
+"""The only translations not in triples or rejects; with this table, no target has to be translated again."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import corpusgen  # noqa: F401 (before all other libraries: it keeps them from reporting)
+import corpusgen  # noqa: F401 (before all other libraries: it turns off their usage reports)
 
 if TYPE_CHECKING:
     from distiller.inference.word_distiller import WordDistiller
@@ -20,7 +20,7 @@ __all__ = ["WordDistiller", "__version__"]
 
 
 def __getattr__(name: str) -> Any:
-    # Not before it is asked for: torch takes seconds, and `distiller --help` must not.
+    # Import it only on demand: torch takes seconds, and `distiller --help` must not.
     if name == "WordDistiller":
         from distiller.inference.word_distiller import WordDistiller
 

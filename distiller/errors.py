@@ -1,4 +1,4 @@
-"""What can be wrong with a text and a word in it. Each error says which item it is about."""
+"""Errors about a text and a word in it. Each one names its item."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from corpusgen.errors import CorpusgenError
 
 
 class ItemError(CorpusgenError, ValueError):
-    """An item that cannot be encoded; `index` is its number among those of the call, from 0 on."""
+    """An item that cannot be encoded; `index` is its number in the call, counted from 0."""
 
     def __init__(self, index: int, reason: str) -> None:
         super().__init__(f"item {index}: {reason}")
@@ -18,15 +18,15 @@ class ItemError(CorpusgenError, ValueError):
 
 
 class EmptyTextError(ItemError):
-    """A text without a character that is not a space."""
+    """A text that is empty, or that has nothing for the model to read."""
 
 
 class SpanError(ItemError):
-    """A span that is empty, outside its text, or on nothing that the model reads."""
+    """A span that is empty, outside its text, or on characters that the model does not read."""
 
 
 class WordTooLongError(ItemError):
-    """A word that is longer than what the model takes at a time."""
+    """A word that is longer than the model's input."""
 
 
 class WordNotFoundError(ItemError):
@@ -34,4 +34,4 @@ class WordNotFoundError(ItemError):
 
 
 class AmbiguousWordError(ItemError):
-    """A word that is in its text more than once: a span must say which is meant."""
+    """A word that occurs in its text more than once, so that only a span can say which one is meant."""

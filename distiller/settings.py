@@ -1,4 +1,4 @@
-"""The settings of the word models: typed, unknown keys are errors."""
+"""Typed settings of the word models; unknown keys are errors."""
 
 from __future__ import annotations
 
@@ -54,8 +54,15 @@ class TrainSettings(Section):
         None, description="folder on the local disk of each node for a copy of the data; by default ~/.cache/wicdistil"
     )
     seed: int = Field(0, description="of weights, order and dropout")
+    objective: str = Field(
+        "reconstruct",
+        description="what is trained: reconstruct, the paper's; or one of your own, as package.module:NAME "
+        "(docs/extending.md)",
+    )
     negatives: bool = Field(True, description="false: the paper's ablation, in which meaning vectors collapse")
-    crosslingual: bool = Field(False, description="the negatives were made of the translation")
+    crosslingual: bool = Field(
+        False, description="the negatives were made of the translation; refused if the corpus says otherwise"
+    )
     standardise: bool = Field(
         False, description="give each dimension of each layer mean 0 and deviation 1 before it is distilled"
     )
@@ -81,7 +88,7 @@ class TrainSettings(Section):
     max_failures: int = Field(3, ge=0, description="how often a run goes on by itself after a worker died")
 
     def learning_rate_at(self, step: int) -> float:
-        """That of a step, counted from one on."""
+        """Return the learning rate of a step, counted from one."""
         return self.learning_rate * min(1.0, step / max(1, self.warmup_steps))
 
 

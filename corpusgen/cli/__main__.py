@@ -1,4 +1,4 @@
-"""Run `python -m corpusgen.cli`."""
+"""The entry point of `python -m corpusgen.cli`."""
 
 from corpusgen.cli.app import main
 

@@ -1,4 +1,4 @@
-"""The command line. Commands import what they need themselves, so that `--help` answers at once."""
+"""The command line. Each command imports what it needs itself, so that `--help` answers at once."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from corpusgen.cli import inspect as inspecting
 from corpusgen.cli.doctor import doctor
 from corpusgen.cli.estimate import estimate
 from corpusgen.errors import CorpusgenError
+from corpusgen.extras import require
 from corpusgen.io.command_line import Address, AsJson, Config, Overrides, Root, ShowConfig, new_app, run, say
 from corpusgen.io.command_line import as_json as to_json
 
@@ -21,7 +22,7 @@ app = new_app("Turn raw text into a store of aligned triples for word meaning in
 
 
 def main() -> None:
-    """The entry point."""
+    """Run the command line."""
     run(app, "corpusgen")
 
 
@@ -53,16 +54,18 @@ def build(
     if show_config:
         say(settings.to_yaml().rstrip())
         return
-    from corpusgen.corpus.build import PASSES
+    require("corpusgen build", *(["ray"] if executor == "ray" else []), extra="corpus")
     from corpusgen.corpus.build import build as run_build
+    from corpusgen.corpus.recipes import recipe_of
     from corpusgen.engine.local import LocalExecutor
     from corpusgen.engine.passes import Executor
     from corpusgen.engine.progress import terminal_progress
     from corpusgen.ops.doctor.before_build import before_build
     from corpusgen.ops.summary import summary
 
-    if until is not None and until not in PASSES:
-        raise CorpusgenError(f"--until {until}: there is no such pass; there are {', '.join(PASSES)}")
+    recipe = recipe_of(settings)
+    if until is not None and until not in recipe.passes:
+        raise CorpusgenError(f"--until {until}: there is no such pass; there are {', '.join(recipe.passes)}")
     progress = terminal_progress()
     with ExitStack() as stack:
         runner: Executor
@@ -76,7 +79,7 @@ def build(
             stages = before_build(settings, until, on_ray=True, here=is_this_machine(address))
             runner = stack.enter_context(RayExecutor(settings.run, progress, address, stages))
         store = run_build(settings, runner, until, lambda name, totals: say(summary(name, totals)), reuse, say)
-    if store.pass_store("generate").started():
+    if store.pass_store(recipe.product.pass_name).started():
         from corpusgen.ops.funnel import funnel, lines
 
         say("\n".join(lines(funnel(store))))
@@ -102,6 +105,7 @@ def submit(
     Exits as the job does, with 0 only if it succeeded; Ctrl-C stops it, and submitting it again goes on with it.
     Example: corpusgen submit configs/wikipedia_en.yaml --address http://127.0.0.1:8265 --set store=s3://bucket/corpus
     """
+    require("corpusgen submit", "ray", "aiohttp", extra="corpus")
     from corpusgen.ops.submit import submit as submit_job
 
     code = submit_job(config, address, train=train, overrides=overrides or [], env=env or [], wait=not no_wait, say=say)
@@ -118,6 +122,7 @@ def status(
 
     Example: corpusgen status s3://bucket/corpus --watch
     """
+    require("corpusgen status", extra="corpus")
     from corpusgen.ops.status import BuildStatus
     from corpusgen.ops.status import watch as watch_build
     from corpusgen.store import Store
@@ -144,6 +149,7 @@ def report(
 
     It needs nothing from the network. Example: corpusgen report corpora/quickstart -o report.html
     """
+    require("corpusgen report", extra="corpus")
     from corpusgen.ops.report import watch_report, write_report
 
     def tell(size: int) -> None:
@@ -171,14 +177,16 @@ def verify(
     Also compares what each pass was planned from with what is committed now. Exits with 1 if anything is wrong.
     Example: corpusgen verify corpora/quickstart
     """
-    from corpusgen.corpus.build import PASSES, READS
+    require("corpusgen verify", extra="corpus")
+    from corpusgen.corpus.recipes import recipe_of_store
     from corpusgen.ops.summary import as_dict, summary
     from corpusgen.store import Store
     from corpusgen.store.check import verify as verify_store
     from corpusgen.store.repair import repair as repair_store
 
     store = Store.at(root)
-    checks = list(verify_store(store, READS, PASSES))
+    recipe = recipe_of_store(store)
+    checks = list(verify_store(store, recipe.reads, recipe.passes))
     if not checks:
         raise CorpusgenError(f"{root}: no pass has been started")
     removed = repair_store(store, checks) if repair else 0
@@ -216,6 +224,7 @@ def gc(
 
     Example: corpusgen gc corpora/quickstart --dry-run
     """
+    require("corpusgen gc", extra="corpus")
     from corpusgen.store import Store
     from corpusgen.store.repair import gc as collect
 
@@ -242,6 +251,7 @@ def convert_translator(
     BEWARE: a fairseq checkpoint is a pickle. Convert only what you would run as a program (docs/security.md).
     Example: corpusgen convert-translator models/wmt19.en-de models/wmt19.en-de.ct2 --quantization int8
     """
+    require("corpusgen convert-translator", "ctranslate2", extra="corpus")
     from corpusgen.models.translate.convert import convert_translator as convert
 
     languages = {"source_language": source_language, "target_language": target_language}
@@ -261,6 +271,7 @@ def calibrate(
 
     Example: corpusgen calibrate models/cc.en.300.bin
     """
+    require("corpusgen calibrate", extra="corpus")
     import dataclasses
 
     from corpusgen.models.vectors import open_vectors
@@ -274,7 +285,7 @@ def calibrate(
 app.command()(estimate)
 app.command()(doctor)
 inspecting.add_to(app)
-for _entry in entry_points(group="corpusgen.commands"):  # those of packages that stand on this one
+for _entry in entry_points(group="corpusgen.commands"):  # commands of packages that build on this one
     app.command(_entry.name)(_entry.load())
 
 

@@ -1,4 +1,4 @@
-"""`corpusgen doctor`."""
+"""The command `corpusgen doctor`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from corpusgen.extras import require
 from corpusgen.io.command_line import Address, AsJson, Overrides
 
 _COLOURS = {"green": typer.colors.GREEN, "yellow": typer.colors.YELLOW, "red": typer.colors.RED, "grey": "bright_black"}
@@ -29,6 +30,7 @@ def doctor(
     from corpusgen.config.build import load_config
 
     settings = load_config(config, overrides or []) if config else None
+    require("corpusgen doctor", "packaging", "ray", extra="corpus")
     from corpusgen.ops.doctor.examine import examine
 
     lines = []

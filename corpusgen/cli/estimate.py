@@ -1,4 +1,4 @@
-"""`corpusgen estimate`."""
+"""The command `corpusgen estimate`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from corpusgen.extras import require
 from corpusgen.io.command_line import AsJson, Config, Overrides
 
 
@@ -30,6 +31,7 @@ def estimate(
 
     No store is touched. Example: corpusgen estimate my.yaml --price gpu=2.50/h --workers translate=8,mask=4
     """
+    require("corpusgen estimate", extra="corpus")
     from corpusgen.config.build import load_config
     from corpusgen.ops.estimate.workers import parse_prices
 
@@ -42,7 +44,7 @@ def estimate(
 
 
 def _plain(value: Any) -> Any:
-    """Named tuples as objects, not as lists."""
+    """Turn named tuples into objects, which JSON would otherwise show as lists."""
     if isinstance(value, tuple) and hasattr(value, "_asdict"):
         value = value._asdict()
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Commands that look into a store, and those that make something else of it."""
+"""Commands that look into a store, and commands that turn it into something else."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from corpusgen.extras import require
 from corpusgen.io.command_line import AsJson, Root, say
 from corpusgen.io.command_line import as_json as to_json
 
@@ -16,7 +17,7 @@ Seed = Annotated[int, typer.Option(help="Of the choice: the same seed, the same 
 
 
 def add_to(app: typer.Typer) -> None:
-    """Let a command line have these commands too."""
+    """Add these commands to a command line."""
     for command in (sample, stats, explain, replay, export, merge):
         app.command()(command)
 
@@ -32,6 +33,7 @@ def sample(
 
     Example: corpusgen sample corpora/quickstart -n 5 --word bank
     """
+    require("corpusgen sample", extra="corpus")
     from corpusgen.ops.inspect.sample import sample_triples, triple_lines
 
     for row in sample_triples(root, number, seed, word):
@@ -43,6 +45,7 @@ def stats(root: Root, as_json: AsJson = False) -> None:
 
     Example: corpusgen stats corpora/quickstart
     """
+    require("corpusgen stats", extra="corpus")
     from corpusgen.ops.inspect.stats import lines
     from corpusgen.ops.inspect.stats import stats as figures_of
 
@@ -64,12 +67,13 @@ def explain(
     """
     if (id_ is None) == (word is None):
         raise typer.BadParameter("give either ID or --word")
+    require("corpusgen explain", extra="corpus")
     from corpusgen.corpus.stored_settings import open_store
     from corpusgen.ops.inspect.stored import Origins, find_stored, stored_of_word
 
     store = open_store(root)
     stored = Origins().of(stored_of_word(store, word) if word is not None else find_stored(store, str(id_), target))
-    # Only now that there is something to explain: what follows takes seconds to load.
+    # Imported only once there is something to explain: these modules take seconds to load.
     from corpusgen.ops.inspect.explain import explain as explain_stored
     from corpusgen.ops.inspect.remake import Workshop
     from corpusgen.ops.inspect.render import lines
@@ -94,6 +98,7 @@ def replay(
     """
     if (id_ is None) == (number is None):
         raise typer.BadParameter("give either ID or --sample")
+    require("corpusgen replay", extra="corpus")
     from corpusgen.corpus.stored_settings import open_store
     from corpusgen.ops.inspect.stored import find_stored, random_triples
 
@@ -129,6 +134,7 @@ def export(
 
     Example: corpusgen export corpora/quickstart -o triples.jsonl --format jsonl
     """
+    require("corpusgen export", extra="corpus")
     from corpusgen.ops.export import STANDARD_OUTPUT
     from corpusgen.ops.export import export as write
 
@@ -146,6 +152,7 @@ def merge(
 
     Example: corpusgen merge corpora/both corpora/quickstart s3://bucket/corpus
     """
+    require("corpusgen merge", extra="corpus")
     from corpusgen.ops.merge import DUPLICATE
     from corpusgen.ops.merge import merge as merge_stores
 

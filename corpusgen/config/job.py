@@ -1,4 +1,4 @@
-"""A command that can run as a job on a cluster."""
+"""Commands that can run as jobs on a cluster."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _GROUP = "corpusgen.jobs"
 
 @dataclass(frozen=True)
 class Job:
-    """What `corpusgen submit` knows of a command.
+    """A command that `corpusgen submit` can run.
 
     `settings` is the type of its YAML file, `results` are the settings that say where results go, and `command` is
-    what `python -m` runs. Packages declare theirs as entry points of the group `corpusgen.jobs`.
+    what `python -m` runs. Packages declare their jobs as entry points in the group `corpusgen.jobs`.
     """
 
     settings: type[Section]
@@ -25,7 +25,7 @@ class Job:
 
 
 def find_job(name: str) -> Job:
-    """Return the job that an installed package declares under this name; ConfigError if none does."""
+    """Return the job that an installed package declares under this name; raise ConfigError if none does."""
     for entry in entry_points(group=_GROUP, name=name):
         job: Job = entry.load()
         return job

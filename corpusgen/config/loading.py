@@ -1,4 +1,4 @@
-"""Settings from YAML and `--set`, with every mistake named by the path of its key."""
+"""Functions that load settings from YAML and `--set` and report each mistake by the path of its key."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from corpusgen.config.bounded_yaml import DEEPEST, LARGEST, Refused, parse
 from corpusgen.errors import ConfigError, did_you_mean
 
 Settings = TypeVar("Settings", bound=BaseModel)
-_MOST_PROBLEMS = 20  # that are told at once
+_MOST_PROBLEMS = 20  # shown in one message
 
 
 def load_settings(kind: type[Settings], path: str | Path, overrides: Iterable[str] = ()) -> Settings:
-    """Read a YAML file and apply `key.path=value` overrides; ConfigError says what is wrong with either."""
+    """Read a YAML file and apply `key.path=value` overrides; raise ConfigError if either is wrong."""
     settings = _read_yaml(Path(path))
     for override in overrides:
         _override(settings, override)
@@ -80,12 +80,12 @@ def _override(settings: dict[str, Any], override: str) -> None:
 
 
 def _shortened(text: str, longest: int = 200) -> str:
-    """What the user gave, in a message about it."""
+    """Shorten text that the user gave, to quote it in a message."""
     return text if len(text) <= longest else f"{text[:longest]}…"
 
 
 def _explained(kind: type[BaseModel], problem: Mapping[str, Any]) -> str:
-    """One problem of pydantic's as `path.of.key: what is wrong and what would be right`."""
+    """Format a problem from pydantic as `path.of.key: what is wrong and what would be right`."""
     location = [str(step) for step in problem["loc"]]
     path = ".".join(location)
     match problem["type"]:
@@ -94,7 +94,7 @@ def _explained(kind: type[BaseModel], problem: Mapping[str, Any]) -> str:
             return f"{path}: unknown key; {did_you_mean(location[-1], known)}"
         case "missing":
             return f"{path}: missing; set it in the file or with --set {path}=…"
-        case "value_error":  # one of our own, that says it all
+        case "value_error":  # raised by our own validators, with a complete message
             return f"{path}: {problem['ctx']['error']}" if path else str(problem["ctx"]["error"])
         case _:
             return f"{path}: {problem['msg'][0].lower()}{problem['msg'][1:]}, not {_shortened(repr(problem['input']))}"
@@ -103,13 +103,13 @@ def _explained(kind: type[BaseModel], problem: Mapping[str, Any]) -> str:
 def _known_keys(kind: type[BaseModel], location: Iterable[str]) -> list[str]:
     model: Any = kind
     for step in location:
-        if step in getattr(model, "model_fields", {}):  # else a key of a mapping to the model found already
+        if step in getattr(model, "model_fields", {}):  # else a key in a mapping whose model is already found
             model = model_in(model.model_fields[step].annotation)
     return sorted(model.model_fields) if isinstance(model, type) and issubclass(model, BaseModel) else []
 
 
 def model_in(annotation: Any) -> Any:
-    """The model behind `Model | None`, `dict[str, Model]` or `list[Model]`."""
+    """Return the model behind `Model | None`, `dict[str, Model]` or `list[Model]`."""
     if get_origin(annotation) in (Union, types.UnionType, dict, list):
         models = [model_in(argument) for argument in get_args(annotation)]
         return next((model for model in models if isinstance(model, type) and issubclass(model, BaseModel)), None)

@@ -1,4 +1,4 @@
-"""By which rules the words of a triple are chosen: the paper's, and stricter ones that are the default."""
+"""Settings for the rules that choose the words of a triple: the paper's, and the stricter defaults."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PAPER: Mapping[str, Any] = {
     "same_class": False,
     "unrepeated": False,
 }
-"""AK21 §4.2: one λ for everything, chosen for its vectors; no look at the words themselves."""
+"""AK21 §4.2: one λ for everything, chosen for that paper's vectors; the words themselves are not examined."""
 
 
 class RuleSettings(Section):
@@ -91,7 +91,7 @@ class RuleSettings(Section):
 
     @property
     def least_probability(self) -> float:
-        """Below which no rule looks at a candidate."""
+        """Return the probability below which no rule considers a candidate."""
         of_negative = {
             "threshold": self.negative_min_probability,
             "mean_distance": self.mean_distance_min_probability,

@@ -1,4 +1,4 @@
-"""How a pass is run: nothing here changes what is in the store."""
+"""Settings for how a pass runs; none of them changes what is in the store."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from corpusgen.config.section import Section
 
 @dataclass(frozen=True)
 class Resources:
-    """What one worker of a stage asks for, and how many workers there may be.
+    """The resources that one worker of a stage requests, and how many workers there may be.
 
     `max_workers` None means as many as the cluster has room for, as nodes come and go.
     """
@@ -25,15 +25,15 @@ class Resources:
 
 
 class NeedsWorkers(Protocol):
-    """A stage, as far as its workers go."""
+    """The part of a stage's interface that concerns its workers."""
 
     @property
     def name(self) -> str:
-        """What settings call it."""
+        """Return the name that settings use for the stage."""
 
     @property
     def resources(self) -> Resources:
-        """What one worker asks for, unless the settings say otherwise."""
+        """Return what one worker requests unless the settings say otherwise."""
 
 
 class WorkerSettings(Section):
@@ -46,7 +46,7 @@ class WorkerSettings(Section):
     max_workers: int | None = Field(None, ge=1, description="workers at most")
 
     def applied_to(self, resources: Resources) -> Resources:
-        """The stage's own resources with these on top."""
+        """Return the stage's own resources, overridden by these settings."""
         return Resources(**{**vars(resources), **self.model_dump(exclude_none=True)})
 
 
@@ -72,6 +72,6 @@ class RunSettings(Section):
     workers: dict[str, WorkerSettings] = Field(default_factory=dict, description="by the name of the stage")
 
     def resources_of(self, stage: NeedsWorkers) -> Resources:
-        """What one worker of a stage asks for."""
+        """Return the resources that one worker of a stage requests."""
         override = self.workers.get(stage.name)
         return override.applied_to(stage.resources) if override else stage.resources

@@ -1,4 +1,4 @@
-"""What all sections of settings have in common."""
+"""The base class of all sections of settings."""
 
 from __future__ import annotations
 

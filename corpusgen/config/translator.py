@@ -1,4 +1,4 @@
-"""Which translator, and how it searches: all that determines its output. The device it runs on does not."""
+"""Settings of a translator and its search: everything that determines its output, so not the device."""
 
 from __future__ import annotations
 

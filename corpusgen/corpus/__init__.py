@@ -1,1 +1,1 @@
-"""What a corpus is: its tables, its recipes, and how one is built."""
+"""Corpora: their recipes, and how a build follows one."""

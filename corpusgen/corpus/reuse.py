@@ -1,7 +1,7 @@
-"""Building with what another store has committed: units that would come out the same, and translations.
+"""Reuse of what another store has committed: units that would come out the same, and translations.
 
-A unit's id names everything that determines its content but the bytes of models, which corpus.json knows. So a unit
-that another store has committed under the same id, with the same models, is taken over as it is. Translations go
+A unit's id names everything that determines its content except the bytes of models, which corpus.json records. So a
+unit that another store has committed under the same id, with the same models, is taken over as it is. Translations go
 further: whatever else has changed, a sentence that the same translators have translated is not translated again.
 """
 
@@ -18,6 +18,7 @@ from corpusgen.engine import Pass
 from corpusgen.engine.stage import models_used
 from corpusgen.errors import CorpusgenError
 from corpusgen.store import CommittedTable, PassStore, Store
+from corpusgen.store.products import WORDS
 from corpusgen.store.store import differences
 from corpusgen.tables import PARAPHRASES_TABLE
 
@@ -26,7 +27,10 @@ _OF_SENTENCES = ("source", "language", "segmenter", "filters")
 
 
 class Reuse:
-    """A store to take from, for a corpus with the settings and models of `content`; `say` hears what is taken."""
+    """A store to take units and translations from, for a corpus with the settings and models of `content`.
+
+    `say` is called with each line about what is taken.
+    """
 
     def __init__(self, root: str, store: Store, content: Mapping[str, Any], say: Callable[[str], None]) -> None:
         self._old = Store.at(root)
@@ -36,7 +40,7 @@ class Reuse:
         self._say = say
 
     def check(self, harvest: Pass) -> None:
-        """CorpusgenError, with the settings that stand in the way, unless there is anything to take."""
+        """Raise CorpusgenError, naming the settings in the way, if nothing can be taken."""
         of_sentences, of_translations = self.why_no_sentences(harvest), self.why_no_translations()
         if of_sentences and of_translations:
             raise CorpusgenError(
@@ -48,7 +52,7 @@ class Reuse:
             self._say(f"{harvest.name}: nothing of {self._old.url} fits: {of_sentences}")
 
     def begin(self, pass_: Pass, store: PassStore) -> Pass:
-        """Take over what the old store has of a pass; the pass that does the rest."""
+        """Take over the units of a pass that the old store has; return the pass that does the rest."""
         taken, units = self._take_over(pass_, store), len(pass_.slices)
         if taken:
             self._say(f"{pass_.name}: {taken:,} of {units:,} units are those of {self._old.url}")
@@ -63,7 +67,7 @@ class Reuse:
         return replace(pass_, stages=stages)
 
     def _take_over(self, pass_: Pass, store: PassStore) -> int:
-        """Copy the units of a pass that the old store has committed; how many that were."""
+        """Copy the units of a pass that the old store has committed; return how many."""
         old, plan = self._old.pass_store(pass_.name), pass_.plan()
         if not old.started() or self._other_models(pass_) or old.plan().tables != plan.tables:
             return 0
@@ -76,13 +80,13 @@ class Reuse:
         return len(units)
 
     def _translated(self, store: PassStore) -> tuple[int, int]:
-        """How many of the targets that are to be translated the old store has translated, and how many there are."""
+        """Return how many of the targets to translate the old store has translated, and how many targets there are."""
         targets = CommittedTable(Store(store.files), "sample", "targets")
         old = OldTranslations(self._old)
         return sum(old.count(batch["text"].to_pylist()) for batch in targets.batches(["text"])), targets.num_rows
 
     def why_no_sentences(self, harvest: Pass) -> str | None:
-        """What stands in the way of taking over any unit of the first pass."""
+        """Return why no unit of the first pass can be taken over; None if some can."""
         old = self._old.pass_store(harvest.name)
         if changed := self._other_models(harvest):
             return changed
@@ -92,21 +96,21 @@ class Reuse:
         return changed or "its source files have changed since, or it was made by another version"
 
     def why_no_translations(self) -> str | None:
-        """What stands in the way of using its translations."""
+        """Return why the translations of the old store cannot be used; None if they can."""
         before, now = (_of_translators(corpus) for corpus in self._corpora)
         if now["generate"]["positives"] != "round_trip":
             return "none are needed"
         if changed := _changes(before, now):
             return changed
-        generate = self._old.pass_store("generate")
+        generate = self._old.pass_store(WORDS.pass_name)
         if not generate.committed():
             return "none are committed"
         schema = generate.plan().tables.get(PARAPHRASES_TABLE)
-        version = int(schema.metadata[RoundTrip.name.encode()]) if schema else 1  # the first had no such table
+        version = int(schema.metadata[RoundTrip.name.encode()]) if schema else 1  # the first version had no such table
         return None if version == RoundTrip.version else "they were made by another version"
 
     def _other_models(self, pass_: Pass) -> str:
-        """Which models of the pass are others in the old store."""
+        """Return which models of the pass differ in the old store; empty if none do."""
         roles = [model.role for model in models_used(pass_.stages)]
         return _changes(*({"models": _models(corpus, roles)} for corpus in self._corpora))
 

@@ -1,4 +1,4 @@
-"""The settings that a store remembers, judged by the types of today's: a damaged file must not confuse its readers."""
+"""Checks of the settings in a store against the types of this version, so that a damaged file confuses no reader."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from corpusgen.store import Store
 
 
 def open_store(root: str) -> Store:
-    """The store there; StoreError if there is no corpus, or if what it says of itself makes no sense."""
+    """Open the store; raise StoreError if it holds no corpus, or if its settings make no sense."""
     store = Store.at(root)
     problem = _problem(BuildConfig, store.corpus().get("settings", {}), "settings")
     if problem:
@@ -25,7 +25,7 @@ def open_store(root: str) -> Store:
 
 
 def _problem(model: type[BaseModel], values: Mapping[str, Any], path: str) -> str | None:
-    """The first value of a kind that this setting cannot have. Settings that are missing or unknown are none."""
+    """Return the first value that its setting cannot have; None if all fit. Missing and unknown settings pass."""
     for name, value in values.items():
         field = model.model_fields.get(name)
         if field is None:
@@ -42,9 +42,9 @@ def _problem(model: type[BaseModel], values: Mapping[str, Any], path: str) -> st
 
 def _fits(field: FieldInfo, value: Any) -> bool:
     try:
-        kind: Any = Annotated[field.annotation, field]  # with its bounds
+        kind: Any = Annotated[field.annotation, field]  # the type with its bounds
         TypeAdapter(kind).validate_python(value)
     except ValidationError as error:
-        # A word that this version does not know is of the right kind.
+        # A string that this version does not know as a choice is still of the right type.
         return isinstance(value, str) and all(problem["type"] == "literal_error" for problem in error.errors())
     return True

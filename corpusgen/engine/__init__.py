@@ -1,4 +1,4 @@
-"""The engine: stages over units, on this process or on Ray."""
+"""The engine, which runs stages over units in this process or on Ray."""
 
 from corpusgen.config.run import Resources, RunSettings, WorkerSettings
 from corpusgen.engine.local import LocalExecutor

@@ -1,4 +1,4 @@
-"""What moves between stages: the rows of a unit and everything said about them so far."""
+"""The batches that move between stages: the rows of a unit, with its rejects, failures and counts so far."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from corpusgen.store import StageCount
 
 @dataclass(frozen=True)
 class Batch:
-    """Rows of one unit (None when none are left), its rejects, its quarantined records, a count per stage."""
+    """The rows of one unit (None when none are left), its rejects, its quarantined records, and a count per stage."""
 
     rows: pa.Table | None
     rejects: pa.Table | None = None
@@ -23,16 +23,16 @@ class Batch:
 
     @property
     def num_rows(self) -> int:
-        """How many rows are left."""
+        """Return how many rows are left."""
         return 0 if self.rows is None else int(self.rows.num_rows)
 
     @property
     def nbytes(self) -> int:
-        """How much memory the tables take."""
+        """Return how many bytes of memory the tables take."""
         return sum(table.nbytes for table in (self.rows, self.rejects) if table is not None)
 
     def slice(self, start: int, stop: int) -> Batch:
-        """Some of the rows. What earlier stages said goes with the first slice, so that it is not said twice."""
+        """Return a slice of the rows. Rejects, failures and counts go with the first slice, so none counts twice."""
         rows = None if self.rows is None else self.rows.slice(start, stop - start)
         if start == 0:
             return Batch(rows, self.rejects, self.quarantined, self.stages)
@@ -40,7 +40,7 @@ class Batch:
 
     @staticmethod
     def concat(batches: Sequence[Batch]) -> Batch:
-        """The inverse of `slice`."""
+        """Join batches: the inverse of `slice`."""
         if len(batches) == 1:
             return batches[0]
         stages: dict[str, StageCount] = {}
@@ -55,10 +55,10 @@ class Batch:
         )
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Any, ...]:
-        # Arrow's own stream format: several times cheaper than pickling small tables column by column, it cuts
+        # Arrow's own stream format is several times cheaper than pickling small tables column by column, it cuts
         # slices down to their rows, and the reader maps the buffer without a copy.
         streams = [None if table is None else _to_stream(table) for table in (self.rows, self.rejects)]
-        if protocol.__index__() < 5:  # no buffers beside the pickle
+        if protocol.__index__() < 5:  # no out-of-band buffers
             streams = [None if stream is None else stream.to_pybytes() for stream in streams]
         else:
             streams = [None if stream is None else PickleBuffer(stream) for stream in streams]
@@ -66,7 +66,7 @@ class Batch:
 
 
 def concat_tables(tables: Iterable[pa.Table | None]) -> pa.Table | None:
-    """One table of those that have rows; None if none has."""
+    """Join the tables that have rows; return None if none has."""
     present = [table for table in tables if table is not None and table.num_rows]
     return pa.concat_tables(present, promote_options="default") if present else None
 

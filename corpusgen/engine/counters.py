@@ -1,4 +1,4 @@
-"""What a run has done so far: the numbers behind the progress display, the failure limit and the summary."""
+"""The counts of a run so far, used by the progress display, the failure limit and the summary."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from corpusgen.engine.stage import Stage
 from corpusgen.errors import FailureLimitError
 from corpusgen.store import StageCount
 
-_EVIDENCE = 20  # quarantined records before a run is stopped half-way: a few early failures prove nothing
+_EVIDENCE = 20  # quarantined records before a run is stopped midway: a few early failures prove nothing
 
 
 @dataclass
 class StageTally:
-    """One stage: what went through it, and its state at this moment."""
+    """The counts of one stage, and its current state."""
 
     count: StageCount
     units: int = 0
     nbytes: int = 0
-    """Of the rows that it passed on, all in all."""
+    """Total size of the rows that it passed on."""
     retries: int = 0
     deaths: int = 0
     workers: int = 0
@@ -30,7 +30,7 @@ class StageTally:
 
 @dataclass
 class Tally:
-    """One run of one pass."""
+    """The counts of one run of one pass."""
 
     pass_name: str
     total_units: int
@@ -44,37 +44,37 @@ class Tally:
 
     @classmethod
     def of(cls, pass_name: str, stages: Sequence[Stage], total_units: int, already_done: int) -> Tally:
-        """Nothing done yet."""
+        """Return the tally of a run that has done nothing yet."""
         counts = [StageTally(StageCount(stage.name, expands=stage.expands)) for stage in stages]
         return cls(pass_name, total_units, already_done, counts)
 
     def add(self, stage: int, counts: Sequence[StageCount]) -> None:
-        """A stage went through some units."""
+        """Add what a stage did with some units."""
         self.stages[stage].count = sum(counts, self.stages[stage].count)
 
     @property
     def committed(self) -> int:
-        """How many units of the plan are done."""
+        """Return how many units of the plan are committed."""
         return self.already_done + self.units_done
 
     @property
     def retries(self) -> int:
-        """How many tasks were run again after a failure."""
+        """Return how many tasks were run again after a failure."""
         return sum(stage.retries for stage in self.stages)
 
     @property
     def seconds(self) -> float:
-        """How long the run has taken."""
+        """Return how long the run has taken."""
         return time.monotonic() - self.started
 
     @property
     def eta_seconds(self) -> float | None:
-        """How long the rest will take at the rate of this run; None before anything is done."""
+        """Return how long the rest will take at the rate of this run; None before any unit is done."""
         left = self.total_units - self.committed
         return self.seconds / self.units_done * left if self.units_done else None
 
     def check_failures(self, limit: float) -> None:
-        """Raise FailureLimitError when there is enough evidence that too much fails."""
+        """Raise FailureLimitError if there is enough evidence that too many records fail."""
         check_failure_limit([tally.count for tally in self.stages], limit, _EVIDENCE)
 
 

@@ -1,4 +1,4 @@
-"""One JSON line for each finished unit, in files that no two runs share."""
+"""The event log: JSON lines, one per finished unit, in files that no two runs share."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ _FLUSH_SECONDS = 30.0  # object stores cannot append: each flush is a file of it
 
 
 class EventLog:
-    """Collects lines and writes them now and then. Losing the last ones with a crash is harmless: every fact that
-    counts is in the commits."""
+    """A log that collects lines and writes them in batches.
+
+    Losing the last ones in a crash is harmless: every fact that counts is in the commits.
+    """
 
     def __init__(self, store: PassStore, run: str) -> None:
         self._store = store
@@ -26,17 +28,17 @@ class EventLog:
         self._flushed = time.monotonic()
 
     def add(self, event: str, **fields: Any) -> None:
-        """Note what happened."""
+        """Add an event to the log."""
         line = {"time": round(time.time(), 3), "run": self._run, "event": event, **fields}
         self._lines.append(json.dumps(line, ensure_ascii=False))
 
     def unit_done(self, unit: str, attempt: int, won: bool, counts: Sequence[StageCount]) -> None:
-        """A unit is committed; `won` tells whether by us."""
+        """Log that a unit is committed; `won` says whether by this run."""
         stages = [{"stage": c.name, "rows_in": c.rows_in, "rows_out": c.rows_out, "seconds": c.seconds} for c in counts]
         self.add("done", unit=unit, attempt=attempt, won=won, stages=stages)
 
     def flush(self, force: bool = False) -> None:
-        """Write what has gathered, if it is much or old enough."""
+        """Write the collected lines if there are enough of them, or if the last write is long ago."""
         due = len(self._lines) >= _FLUSH_LINES or time.monotonic() - self._flushed > _FLUSH_SECONDS
         if not self._lines or not (force or due):
             return
@@ -44,7 +46,7 @@ class EventLog:
         try:
             self._store.files.write(path, ("\n".join(self._lines) + "\n").encode())
         except StoreUnavailableError:
-            return  # they stay for the next try
+            return  # the lines stay for the next try
         finally:
             self._flushed = time.monotonic()
         self._files += 1

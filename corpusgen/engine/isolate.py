@@ -1,4 +1,4 @@
-"""Running a stage on a batch so that one bad row costs only itself."""
+"""Functions that run a stage on a batch so that a bad row harms no other row."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _MACHINE_ERRORS = {
     errno.EIO,
 }
 _NO_ROWS = pa.table({})
-_LONGEST_FIELD = 2000  # characters of a quarantined field: enough to find the record and see what it is
+_LONGEST_FIELD = 2000  # characters of a quarantined field: enough to find and recognise the record
 
 
 def run_stage(stage: Stage, batch: Batch) -> Batch:
-    """The batch after the stage. Rows that make it raise are in `quarantined`, all others went through."""
+    """Return the batch after the stage. Rows that make it raise go to `quarantined`; all others pass through."""
     if batch.rows is None or not batch.num_rows:
         return _extended(batch, Result(_NO_ROWS), StageCount(stage.name, expands=stage.expands))
     started = time.perf_counter()
@@ -51,7 +51,7 @@ def run_stage(stage: Stage, batch: Batch) -> Batch:
 
 
 def quarantine_all(stage: Stage, batch: Batch, error: str) -> Batch:
-    """Give up the rows of a batch without touching them: the stage is known to die of them."""
+    """Quarantine all rows of a batch without processing them, because they are known to kill the stage."""
     assert batch.rows is not None
     failures = [_failure(row, error) for row in batch.rows.to_pylist()]
     count = StageCount(stage.name, rows_in=batch.num_rows, quarantined=len(failures), expands=stage.expands)
@@ -68,7 +68,7 @@ def _extended(batch: Batch, result: Result, count: StageCount) -> Batch:
 
 
 def _process(stage: Stage, rows: pa.Table) -> Result:
-    """Process all rows or, when that raises, each half for itself, down to the single row that raises."""
+    """Process all rows or, if that raises, each half separately, down to the single row that raises."""
     try:
         result = stage.process(rows)
         result = result if isinstance(result, Result) else Result(result)
@@ -96,7 +96,7 @@ def _joined(a: Result, b: Result) -> Result:
 
 
 def _check_result(stage: Stage, rows: pa.Table, result: Result) -> None:
-    """A stage that loses rows is wrong for every row: stop, do not look for a guilty one."""
+    """Raise StageError if a stage loses rows: it is wrong for every row, so no single one is to blame."""
     if stage.expands:
         return
     rejected = 0 if result.rejects is None else result.rejects.num_rows
@@ -125,7 +125,7 @@ def _failure(row: Mapping[str, Any], error: Exception | str) -> dict[str, Any]:
     failure: dict[str, Any] = {"error": str(error)}
     if isinstance(error, Exception):
         frames = traceback.extract_tb(error.__traceback__)
-        # File names without folders: the same failure reads the same on every machine.
+        # File names without folders, so that the same failure reads the same on every machine.
         failure["error"] = without_credentials("".join(traceback.format_exception_only(error)).strip())
         failure["where"] = [f"{PurePath(f.filename).name}:{f.lineno} {f.name}" for f in frames]
     return {**failure, "record": {name: _readable(value) for name, value in row.items()}}

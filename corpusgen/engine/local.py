@@ -1,4 +1,4 @@
-"""The executor for tests, debugging and tiny jobs: a loop in this process."""
+"""The executor for tests, debugging and tiny jobs, a loop in this process."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from corpusgen.store import PassStore, Unit
 
 
 class LocalExecutor:
-    """Runs the units of a pass one after the other. A row that kills the process kills the run."""
+    """An executor that runs units one after the other. A row that kills the process kills the run."""
 
     def __init__(self, settings: RunSettings | None = None, progress: Progress | None = None) -> None:
         self._settings = settings or RunSettings()
         self._progress = progress or Silent()
 
     def run(self, pass_: Pass, store: PassStore, units: Sequence[Unit], tally: Tally) -> None:
-        """Do and commit the units."""
+        """Process and commit the units."""
         run = secrets.token_hex(4)
         events = EventLog(store, run)
         sink = Sink(store, pass_.tables, pass_.derived)
@@ -55,7 +55,7 @@ class LocalExecutor:
 
 
 def set_up(stages: Sequence[Stage]) -> None:
-    """Load what the stages need; StageError with the stage's name if one cannot."""
+    """Load what the stages need; raise StageError with the stage's name if one cannot be set up."""
     for stage in stages:
         try:
             stage.setup()

@@ -1,4 +1,4 @@
-"""What a process has freed goes back to the system, so that a worker does not grow with the number of its units."""
+"""A helper that returns freed memory to the system, so that a worker does not grow with each unit."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import ctypes
 import time
 from contextlib import suppress
 
-_SECONDS = 10.0  # some milliseconds of work each time
+_SECONDS = 10.0  # each trim takes a few milliseconds
 
 
 class FreedMemory:
-    """The C library keeps freed memory in ever smaller pieces: a worker of a masked LM grew by a quarter in an hour."""
+    """Freed memory that the C library keeps in ever smaller pieces: a masked LM worker grew by a quarter in an hour."""
 
     def __init__(self, seconds: float = _SECONDS) -> None:
         self._seconds = seconds
         self._last = time.monotonic()
 
     def give_back(self) -> None:
-        """To be called when a unit is done; does nothing if it was done a moment ago, or cannot be done here."""
+        """Return freed memory after a unit; do nothing if the last call was recent, or without glibc."""
         now = time.monotonic()
         if now - self._last >= self._seconds:
             self._last = now

@@ -1,7 +1,7 @@
-"""Numbers for Prometheus, through Ray, which puts `ray_` before their names.
+"""Metrics for Prometheus, exported through Ray, which puts `ray_` before their names.
 
-The driver knows them all and publishes them now and then. Counters are of the work that this driver saw done: a unit
-that is begun again, because a node died with its rows, counts again. What is in the store is told by its commits.
+The driver knows all of them and publishes them regularly. Counters cover the work that this driver saw done: a unit
+that starts again, because a node died with its rows, counts again. The commits say what is in the store.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from ray.util.metrics import Counter, Gauge
 
 from corpusgen.engine.counters import StageTally, Tally
 
-_PASS = ("store", "pass")  # by the store two builds on one cluster are told apart: one value a build
+_PASS = ("store", "pass")  # the store distinguishes builds on one cluster: one value per build
 _STAGE = (*_PASS, "stage")
 
 _STAGE_COUNTERS: dict[str, tuple[str, Callable[[StageTally], float]]] = {
@@ -46,11 +46,11 @@ LABELS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys([*_PASS_COUNTERS, *_PASS_GAUGES], _PASS),
     _REJECTED: (*_STAGE, "reason"),
 }
-"""Every metric with its labels."""
+"""The labels of every metric."""
 
 
 class Metrics:
-    """The metrics of one pass. Counters grow by what the tally has grown since the last time."""
+    """The metrics of one pass. Counters grow by the growth of the tally since it was last published."""
 
     def __init__(self, store: str, pass_name: str) -> None:
         self._tags = {"store": store, "pass": pass_name}
@@ -61,7 +61,7 @@ class Metrics:
         self._published: dict[tuple[str, ...], float] = {}
 
     def publish(self, tally: Tally) -> None:
-        """Tell how things stand."""
+        """Publish the current tally."""
         for name, (_, of_pass) in _PASS_COUNTERS.items():
             self._count(name, of_pass(tally), self._tags)
         for name, (_, of_pass) in _PASS_GAUGES.items():

@@ -1,6 +1,6 @@
-"""Passes over what an earlier pass has committed: units that name parts, and stages that read them.
+"""Building blocks of passes over committed parts: records that name parts, and stages that read them.
 
-The records of such a unit name parts by path and hash, so that a unit's id follows from the very bytes it reads.
+The records of such a unit name parts by path and hash, so that the unit's id depends on the exact bytes it reads.
 """
 
 from __future__ import annotations
@@ -21,15 +21,16 @@ PartRecord = dict[str, Any]
 
 
 def part_records(table: CommittedTable) -> list[PartRecord]:
-    """The parts of a table, in reading order."""
+    """Return a record for each part of a table, in reading order."""
     return [
-        {"part": part.path, "sha256": part.sha256, "rows": part.rows} | ({"crc32": part.crc32} if part.crc32 else {})
+        {"part": part.path, "sha256": part.sha256, "rows": part.rows}
+        | ({} if part.crc32 is None else {"crc32": part.crc32})
         for part in table.parts
     ]
 
 
 def grouped(records: Sequence[PartRecord], rows: int) -> list[list[PartRecord]]:
-    """Whole neighbouring parts in groups of about so many rows."""
+    """Group whole neighbouring parts into units of about `rows` rows."""
     groups: list[list[PartRecord]] = []
     size = 0
     for record in records:
@@ -42,7 +43,7 @@ def grouped(records: Sequence[PartRecord], rows: int) -> list[list[PartRecord]]:
 
 
 def row_slices(parts: Sequence[PartRecord], rows: int) -> list[list[PartRecord]]:
-    """Units of exactly so many rows, for `ReadRows`: small parts are joined and large ones cut."""
+    """Split parts into units of exactly `rows` rows, for `ReadRows`: small parts are joined, large ones cut."""
     units: list[list[PartRecord]] = []
     room = 0
     for part in parts:
@@ -68,7 +69,7 @@ class OverParts(Stage):
     store: Store = field(kw_only=True, metadata={"content": False})
 
     def _tables(self, rows: pa.Table) -> Iterator[pa.Table]:
-        """The parts that the records name; DamagedPartError if one is not what the plan was made from."""
+        """Yield the parts that the records name; raise DamagedPartError if one has changed since the plan was made."""
         parts = [
             Part(record["part"], record["sha256"], record["rows"], 0, record.get("crc32"))
             for record in rows.to_pylist()
@@ -82,14 +83,14 @@ class OverParts(Stage):
 
 @dataclass
 class ReadRows(OverParts):
-    """The rows of a unit of `row_slices`; subclasses say which columns, as `adds`."""
+    """A stage that reads the rows of a unit of `row_slices`; subclasses name the columns in `adds`."""
 
     name: ClassVar[str] = "read"
     needs: ClassVar[tuple[str, ...]] = ("part", "sha256", "first", "rows")
     resources: Resources = field(default=Resources(cpus=0.05), kw_only=True, metadata={"content": False})
 
     def process(self, rows: pa.Table) -> pa.Table:
-        """Read each part and take its range."""
+        """Read each part and return the rows of its range."""
         ranges = zip(rows["first"].to_pylist(), rows["rows"].to_pylist(), strict=True)
         return pa.concat_tables(
             table.select(self.adds).slice(first, count)

@@ -1,4 +1,4 @@
-"""A pass: stages over units, and the tables they leave in the store."""
+"""Passes: stages over units, and the tables they leave in the store."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _HOST = socket.gethostname()
 
 @dataclass(frozen=True)
 class Pass:
-    """`slices` are the inputs of the units, one sequence of records each.
+    """A pass: its stages, the inputs of its units (`slices`, one sequence of records each) and its tables.
 
     The first of `tables` takes the rows that leave the last stage. A table named `rejects`, if there is one, takes
     the rejected rows; without it they are only counted. A column `unit` is filled with the unit's id. `derived` tables
-    are made of all rows of a unit at once, when it is committed.
+    are made from all rows of a unit at once, when it is committed.
     """
 
     name: str
@@ -39,7 +39,7 @@ class Pass:
     derived: Mapping[str, Callable[[pa.Table], pa.Table]] = field(default_factory=dict)
 
     def plan(self) -> Plan:
-        """The plan; StageError if the stages do not fit together."""
+        """Return the plan; raise StageError if the stages do not fit together."""
         names = [stage.name for stage in self.stages]
         if len(set(names)) != len(names):
             raise StageError(f"pass {self.name!r}: two stages have the same name ({', '.join(names)})")
@@ -52,20 +52,20 @@ class Pass:
 
 
 def first_batch(records: Sequence[Mapping[str, Any]]) -> Batch:
-    """The records of a unit as the rows that its first stage gets."""
+    """Return the records of a unit as rows for its first stage."""
     return Batch(pa.Table.from_pylist([dict(record) for record in records]))
 
 
 @dataclass(frozen=True)
 class Sink:
-    """Where a finished batch goes. It pickles: the workers of the last stage have their own."""
+    """The destination of finished batches. It can be pickled: each worker of the last stage has its own."""
 
     store: PassStore
     tables: Mapping[str, pa.Schema]
     derived: Mapping[str, Callable[[pa.Table], pa.Table]] = field(default_factory=dict)
 
     def commit(self, unit: str, attempt: str, batch: Batch) -> bool:
-        """Write and commit; False if somebody else had committed this unit."""
+        """Write and commit a batch; return False if another attempt has committed the unit."""
         main = next(iter(self.tables))
         tables = {main: batch.rows, REJECTS: batch.rejects}
         if batch.rows is not None:
@@ -85,7 +85,7 @@ class Sink:
         )
 
     def _conform(self, name: str, table: pa.Table, unit: str) -> pa.Table:
-        """With the columns of the table in the store. A reject has only those of the stages that it passed."""
+        """Return the rows with the columns of the stored table. A reject lacks those of the stages it did not reach."""
         schema = self.tables[name]
         for column in schema:
             if column.name == "unit" and "unit" not in table.column_names:
@@ -99,14 +99,14 @@ class Sink:
 
 
 class Executor(Protocol):
-    """Does and commits units, and keeps the tally."""
+    """A runner that processes and commits units, and keeps the tally."""
 
     def run(self, pass_: Pass, store: PassStore, units: Sequence[Unit], tally: Tally) -> None:
-        """Return when all units are committed; raise a CorpusgenError otherwise."""
+        """Process units until all are committed; raise a CorpusgenError if that fails."""
 
 
 def run_pass(pass_: Pass, store: PassStore, executor: Executor, settings: RunSettings) -> Totals:
-    """Do what is left of a pass and return what all of it adds up to."""
+    """Run the units of a pass that are not committed yet, and return the totals of the whole pass."""
     plan = pass_.plan()
     store.ensure_plan(plan)
     done = set(store.done_units(plan))

@@ -1,4 +1,4 @@
-"""The workers of one stage on Ray, and the tasks that wait for them."""
+"""The pool of workers of one stage on Ray, and the tasks that wait for them."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from corpusgen.engine.stage import Stage
 from corpusgen.engine.worker import Report, StageWorker
 from corpusgen.store import StageCount, Unit
 
-# A worker is given its next task while it works on one, so that it never waits for the driver.
+# A worker gets its next task while it works on one, so that it never waits for the driver.
 _TASKS_PER_WORKER = 2
-# A stage that asks for less than a CPU does thousands of units with one worker: another must have so much to do.
+# One worker of a stage that requests less than a CPU does thousands of units: another one needs this much work.
 _LEAST_SECONDS_OF_LIGHT_WORK = 5.0
 
 
 @dataclass(eq=False)
 class Job:
-    """Units on their way through the stages: one, or a convoy of several where each takes next to no time."""
+    """The units that move through the stages together: one, or a convoy of several if each takes very little time."""
 
     units: Sequence[Unit]
     attempt: int = 0
@@ -39,13 +39,13 @@ class Job:
     outputs: list[tuple[int, ray.ObjectRef, Report]] = field(default_factory=list)
     counts: list[Sequence[StageCount]] = field(default_factory=list)
     kills: dict[int, int] = field(default_factory=dict)
-    """How often the unit's worker died, by stage."""
+    """How often a worker died with this job, by stage."""
     setbacks: int = 0
-    """How often it was held up by the store."""
+    """How often a failure of the store delayed the job."""
 
     @property
     def name(self) -> str:
-        """For messages."""
+        """Return a name for messages."""
         return f"unit {self.units[0].id}"
 
 
@@ -64,12 +64,12 @@ class Task:
 
     @property
     def alone(self) -> bool:
-        """Whether its worker must have nothing else to do: if it dies, it must be certain of what."""
+        """Return whether its worker must have no other task, so that the cause of its death would be certain."""
         return self.rows is not None or self.job.kills.get(self.job.stage, 0) > 0
 
     @property
     def start(self) -> int:
-        """Where its rows begin."""
+        """Return the number of its first row."""
         return self.rows[0] if self.rows else 0
 
 
@@ -80,18 +80,18 @@ class Worker:
     handle: Any
     number: int
     node: str | None = None
-    """Set once Ray has found it a place."""
+    """Set once Ray has placed the worker on a node."""
     ready: bool = False
     """Set once its stage has loaded what it needs."""
     available: bool = True
-    """Unset when it gets no more tasks: Ray cannot reach it, or its node is about to be taken away."""
+    """False when it gets no more tasks: Ray cannot reach it, or its node is about to be removed."""
     tasks: deque[Task] = field(default_factory=deque)
-    """Sent and not answered, in the order in which it does them."""
+    """Tasks sent and not answered, in the order in which the worker does them."""
     idle_since: float = field(default_factory=time.monotonic)
 
 
 class Pool:
-    """Grows when tasks wait, shrinks when workers do."""
+    """A pool that grows when tasks wait and shrinks when workers do."""
 
     def __init__(self, stage: Stage, resources: Resources, sink: Sink | None) -> None:
         self.stage = stage
@@ -115,41 +115,41 @@ class Pool:
 
     @property
     def usable(self) -> list[Worker]:
-        """The workers that can be counted on, now or once they have started."""
+        """Return the workers that can take tasks, now or once they have started."""
         return [worker for worker in self.workers if worker.available]
 
     @property
     def ready_workers(self) -> int:
-        """How many workers can take tasks."""
+        """Return how many workers can take tasks now."""
         return sum(worker.ready for worker in self.usable)
 
     @property
     def placed_workers(self) -> int:
-        """How many workers have a place in the cluster."""
+        """Return how many workers Ray has placed on a node."""
         return sum(worker.node is not None for worker in self.usable)
 
     @property
     def running(self) -> int:
-        """How many tasks are with workers."""
+        """Return how many tasks workers have."""
         return sum(len(worker.tasks) for worker in self.workers)
 
     @property
     def busy(self) -> bool:
-        """Whether anything waits or runs here."""
+        """Return whether any task waits or runs here."""
         return bool(self.queue) or any(worker.tasks for worker in self.workers)
 
     @property
     def seconds_per_unit(self) -> float | None:
-        """How long a worker takes for a unit; None before any was done."""
+        """Return how long a worker takes for a unit; None before any is done."""
         return self.seconds / self.units if self.units else None
 
     @property
     def queue_age(self) -> float:
-        """How long the oldest task has waited."""
+        """Return how long the oldest task has waited."""
         return time.monotonic() - self.queue[0].queued_at if self.queue else 0.0
 
     def push(self, task: Task, front: bool = False) -> None:
-        """Queue a task."""
+        """Add a task to the queue."""
         task.queued_at = time.monotonic()
         if front:
             self.queue.appendleft(task)
@@ -157,9 +157,9 @@ class Pool:
             self.queue.append(task)
 
     def next_call(self) -> tuple[Worker, Task] | None:
-        """The next task and the worker with the least to do, if it can take it."""
+        """Return the next task and the least busy worker; None if there is no task or the worker cannot take it."""
         while self.queue and self.queue[0].attempt != self.queue[0].job.attempt:
-            self.queue.popleft()  # its job was begun anew
+            self.queue.popleft()  # its job has started again
         ready = [worker for worker in self.usable if worker.ready]
         worker = min(ready, key=lambda worker: len(worker.tasks), default=None)
         if not self.queue or worker is None:
@@ -170,7 +170,7 @@ class Pool:
     # ---------------------------------------------------------------- scaling
 
     def missing_workers(self, scale_up_seconds: float) -> int:
-        """How many more the tasks that wait call for: all at once, so that an autoscaler sees the whole demand."""
+        """Return how many more workers the waiting tasks need; all at once, so an autoscaler sees the whole demand."""
         have = len(self.usable)
         if not self.queue or (have and self.queue_age < scale_up_seconds):
             return 0
@@ -187,18 +187,18 @@ class Pool:
         return self.resources.cpus < 1 and not self.resources.gpus
 
     def _most_workers(self) -> int:
-        """How many there may be: as set, else what there is room for at this moment, as nodes come and go."""
+        """Return how many workers there may be: as set, else as many as the cluster has room for now."""
         most = self.resources.max_workers or room_for(self.resources.cpus, self.resources.gpus, self.placed_workers)
         return max(most, self.resources.min_workers)
 
     def start_worker(self) -> Worker:
-        """Ask Ray for one more; it is ready when its `setup` has returned."""
+        """Ask Ray for one more worker; it is ready when its `setup` has returned."""
         worker = Worker(self._actor.remote(self.stage, self._sink), next(self._numbers))
         self.workers.append(worker)
         return worker
 
     def idle_workers(self, seconds: float) -> list[Worker]:
-        """Those that have had nothing to do for so long, and those that still wait for a place in vain."""
+        """Return the workers idle for `seconds` or waiting that long for a node; none while tasks are queued."""
         if self.queue:
             return []
         now = time.monotonic()
@@ -209,6 +209,6 @@ class Pool:
         ]
 
     def remove(self, worker: Worker) -> None:
-        """Give a worker back; no matter if it is dead."""
+        """Remove and kill a worker, dead or alive."""
         self.workers.remove(worker)
         ray.kill(worker.handle)

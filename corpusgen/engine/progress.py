@@ -1,4 +1,4 @@
-"""Progress in the terminal: a live table, or now and then a line where there is no terminal."""
+"""Progress displays: a live table in a terminal, or a line now and then without one."""
 
 from __future__ import annotations
 
@@ -11,38 +11,39 @@ from rich.live import Live
 from rich.table import Table
 
 from corpusgen.engine.counters import Tally
+from corpusgen.io.units import duration
 
 _LIVE_SECONDS = 0.5
 _LINE_SECONDS = 15.0
 
 
 class Progress(Protocol):
-    """Shows a tally; called often, draws when it sees fit."""
+    """A display of a tally. It is called often and decides when to draw."""
 
     def update(self, tally: Tally, final: bool = False) -> None:
-        """Perhaps draw."""
+        """Draw the tally if it is due."""
 
 
 class Silent:
-    """For tests and libraries."""
+    """A display that shows nothing, for tests and libraries."""
 
     def update(self, tally: Tally, final: bool = False) -> None:
         """Draw nothing."""
 
 
 def terminal_progress() -> Progress:
-    """What fits standard error."""
+    """Return the display that suits standard error."""
     return LiveTable() if sys.stderr.isatty() else Lines()
 
 
 class Lines:
-    """One plain line every few seconds and one at the end: for logs."""
+    """A display for logs: a plain line every few seconds and one at the end."""
 
     def __init__(self) -> None:
         self._drawn = time.monotonic()
 
     def update(self, tally: Tally, final: bool = False) -> None:
-        """Write a line if it is time."""
+        """Write a line if it is due."""
         if not final and time.monotonic() - self._drawn < _LINE_SECONDS:
             return
         self._drawn = time.monotonic()
@@ -64,7 +65,7 @@ class LiveTable:
         self._drawn = 0.0
 
     def update(self, tally: Tally, final: bool = False) -> None:
-        """Redraw if it is time."""
+        """Redraw the table if it is due."""
         if not final and time.monotonic() - self._drawn < _LIVE_SECONDS:
             return
         if not self._live.is_started:
@@ -76,7 +77,7 @@ class LiveTable:
 
 
 def headline(tally: Tally) -> str:
-    """One line on the whole pass."""
+    """Return one line that sums up the pass."""
     done = tally.committed
     text = f"{tally.pass_name}: {done:,}/{tally.total_units:,} units, {duration(tally.seconds)}"
     if tally.eta_seconds and done < tally.total_units:
@@ -104,10 +105,3 @@ def _table(tally: Tally) -> Table:
             f"{stage.queued} ({stage.queue_age:.0f} s)" if stage.queued else "0",
         )
     return table
-
-
-def duration(seconds: float) -> str:
-    """For people: 45 s, 3 min 05 s, 2 h 10 min."""
-    minutes, rest = divmod(int(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"

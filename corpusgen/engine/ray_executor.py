@@ -1,7 +1,7 @@
-"""The executor for real work: a pool of Ray actors per stage, units moving between them as object references.
+"""The executor for production: a pool of Ray actors per stage, with units moving between them as object references.
 
-The driver holds references and counters, never rows. Results do not depend on the order in which units are done,
-on the number of workers, or on what died on the way.
+The driver holds references and counters, never rows. Results do not depend on the order in which units finish, on the
+number of workers, or on which of them died.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from corpusgen.store import PassStore, Unit
 log = logging.getLogger(__name__)
 
 _KILLS_BEFORE_SPLIT = 3
-_KILLS_OF_ONE_ROW = 2  # a row is given up only after it killed a worker on its own, twice
+_KILLS_OF_ONE_ROW = 2  # a row is given up only after it has killed a worker on its own twice
 _FAILED_STARTS = 3
 _SETBACKS = 5
 _UNITS_PER_WORKER = 4
@@ -59,10 +59,10 @@ _DEADLY = "the worker died while it processed this record (killed, crashed or ou
 
 
 class RayExecutor:
-    """Runs passes on Ray. `address` as for `ray.init`; without one, Ray is started on this machine.
+    """An executor on Ray. `address` is as for `ray.init`; without one, Ray is started on this machine.
 
-    As a context it keeps its Ray from the first pass that needs one to the end; else each pass has its own. `later` are
-    stages of passes to come: one that no node has room for, where none can come, is named before hours have passed.
+    As a context it keeps its Ray from the first pass that needs it to the end; otherwise each pass has its own. `later`
+    are stages of later passes: if no node has room for one, and none can be added, a warning says so at the start.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class RayExecutor:
         self._kept = None
 
     def run(self, pass_: Pass, store: PassStore, units: Sequence[Unit], tally: Tally) -> None:
-        """Do and commit the units."""
+        """Process and commit the units."""
         with ExitStack() as own, StopRequest() as stop:
             (self._kept or own).enter_context(ray_cluster(self._address))
             self._look_ahead()
@@ -105,7 +105,7 @@ class RayExecutor:
 
 
 class PassRun:
-    """One run of one pass: the state of the driver and its loop."""
+    """The state and the loop of the driver in one run of one pass."""
 
     def __init__(
         self,
@@ -142,7 +142,7 @@ class PassRun:
     # ------------------------------------------------------------------- loop
 
     def run(self) -> None:
-        """Until all units are done, the failure limit is passed or somebody asks to stop."""
+        """Run until all units are done, the failure limit is exceeded or a signal asks to stop."""
         try:
             for pool in self.pools:
                 for _ in range(pool.resources.min_workers):
@@ -164,12 +164,12 @@ class PassRun:
                 for worker in list(pool.workers):
                     pool.remove(worker)
             self._observe()
-            self.metrics.publish(self.tally)  # without workers: the driver may go on with another pass
+            self.metrics.publish(self.tally)  # now without workers, as the driver may go on with another pass
 
     def _dispatch(self) -> None:
-        """Give tasks to workers, the last stage first, and begin units while there is room.
+        """Give tasks to workers, the last stage first, and start units while there is room.
 
-        A stage pauses while too many bytes wait between stages, unless nothing behind it could free any.
+        A stage pauses while too many bytes wait between stages, unless no later stage could free any.
         """
         crowded = self.tally.bytes_in_flight >= self.settings.max_bytes_in_flight
         work_behind = False
@@ -180,7 +180,7 @@ class PassRun:
             work_behind = work_behind or pool.busy
         size = self._convoy_size()
         ready = sum(pool.ready_workers for pool in self.pools)
-        # Where stages take turns on too few CPUs, each turn costs the start of a worker: it should be worth it.
+        # If stages take turns on too few CPUs, each turn costs the start of a worker, so give it more units.
         per_worker = _UNITS_PER_TURN if self.crew.starved() else _UNITS_PER_WORKER
         room = self.settings.max_units_in_flight or max(per_worker * ready, len(self.pools)) * size
         while self.waiting and self.tally.units_in_flight < room and not self.stop.signal:
@@ -189,14 +189,14 @@ class PassRun:
             self._begin(Job([self.waiting.popleft() for _ in range(min(size, len(self.waiting)))]))
 
     def _convoy_size(self) -> int:
-        """How many units travel together: more than one if they are so quick that the driver would be the limit."""
+        """Return how many units travel together: several if they are so quick that the driver would be the limit."""
         slowest = max(pool.seconds_per_unit or _CONVOY_SECONDS for pool in self.pools)
         workers = sum(pool.ready_workers for pool in self.pools)
         fair_share = len(self.waiting) // (2 * workers) if workers else 1
         return max(1, min(int(_CONVOY_SECONDS / slowest), fair_share, _CONVOY_UNITS))
 
     def _begin(self, job: Job) -> None:
-        """Start a job, or start it again: answers to an earlier attempt no longer count."""
+        """Start a job, or restart it: answers to an earlier attempt no longer count."""
         if job not in self.jobs:
             self.jobs.add(job)
             self.tally.units_in_flight += len(job.units)
@@ -240,7 +240,7 @@ class PassRun:
         self.calls[report] = (pool, worker, task, batch)
 
     def _collect(self) -> None:
-        """Wait a moment for answers and deal with all that have come, good news first."""
+        """Wait briefly for answers and handle all that have arrived, successes first."""
         if not self.calls:
             time.sleep(_HOUSEKEEPING_SECONDS)
             return
@@ -257,7 +257,7 @@ class PassRun:
             else:
                 self._on_answer(ref, answer)
         for ref, failure in failed:
-            if ref in self.calls:  # else it went with its worker
+            if ref in self.calls:  # else it was dropped with its worker
                 self._on_failure(ref, failure)
 
     # ---------------------------------------------------------------- answers
@@ -267,7 +267,7 @@ class PassRun:
         worker.idle_since = time.monotonic()
         if isinstance(answer, str):
             worker.node = answer
-            if not worker.available:  # it can be reached again, but what became of its calls nobody knows
+            if not worker.available:  # reachable again, but the fate of its calls is unknown
                 self._take_over(pool, worker, blame=False)
             return
         pool.failed_starts = 0
@@ -277,7 +277,7 @@ class PassRun:
         assert isinstance(answer, Report)
         worker.tasks.remove(task)
         if task.attempt != task.job.attempt:
-            return  # the job was begun anew meanwhile
+            return  # the job has started again since
         self._on_task_done(task, answer, batch)
 
     def _on_task_done(self, task: Task, report: Report, batches: ray.ObjectRef | None) -> None:
@@ -302,7 +302,7 @@ class PassRun:
         job.rows = sum(report.rows for _, _, report in job.outputs)
         self._hold(job, sum(report.nbytes for _, _, report in job.outputs))
         job.outputs = []
-        if self._is_last(job):  # it was taken apart: its pieces are committed together
+        if self._is_last(job):  # it was split: its pieces are committed together
             job.outstanding = 1
             pool.push(Task(job, job.attempt, process=False, commit=True))
         else:
@@ -317,7 +317,7 @@ class PassRun:
             self.events.unit_done(unit.id, job.attempt, won[index], [counts[index] for counts in job.counts])
         self._end(job)
         if not all(won):
-            # Another driver works on this store. In another order the two meet less often.
+            # Another driver works on this store. In a different order, the two collide less often.
             if not self.tally.lost_races:
                 random.Random(self.run_id).shuffle(self.waiting)
             self.tally.lost_races += len(won) - sum(won)
@@ -345,7 +345,7 @@ class PassRun:
             return
         if isinstance(cause, ObjectLostError | StoreUnavailableError | ConnectionError | TimeoutError):
             self._on_setback(task, cause)
-        elif isinstance(cause, MemoryError):  # as good as dead: perhaps half of the rows fit
+        elif isinstance(cause, MemoryError):  # as bad as a death: perhaps half of the rows fit
             self._on_kill(pool, task, certain=True)
         elif isinstance(cause, CorpusgenError):
             raise cause
@@ -363,7 +363,7 @@ class PassRun:
             )
 
     def _on_death(self, pool: Pool, worker: Worker, cause: Exception) -> None:
-        """An actor is gone, and with it all its tasks. The first of them was running."""
+        """Handle the death of an actor with all its tasks, of which the first was running."""
         log.info("a worker of stage %r died: %s", pool.stage.name, str(cause).splitlines()[0])
         self.tally.stages[self.pools.index(pool)].deaths += 1
         with_its_node = died_with_its_node(cause, worker.node)
@@ -372,7 +372,7 @@ class PassRun:
             self._on_failed_start(pool, cause)
 
     def _take_over(self, pool: Pool, worker: Worker, blame: bool) -> None:
-        """Let others do the tasks of a worker that is lost, perhaps by the fault of one of them."""
+        """Give the tasks of a lost worker to others; with `blame`, one of the tasks may have killed it."""
         self.crew.give_back(pool, worker)
         for task in reversed([task for task in worker.tasks if task.attempt == task.job.attempt]):
             self.tally.stages[task.job.stage].retries += 1
@@ -382,10 +382,10 @@ class PassRun:
                 self._retry(pool, task)
 
     def _on_kill(self, pool: Pool, task: Task, certain: bool) -> None:
-        """A worker died with this task: perhaps by chance, perhaps of one of its rows.
+        """Handle a task whose worker died, perhaps by chance, perhaps because of one of its rows.
 
-        With several tasks it is not certain which one was running, as the answer to one that was done may be lost.
-        They are all suspects then, and a suspect runs alone.
+        If the worker had several tasks, it is not certain which one was running, as the answer to a finished one may be
+        lost. Then they are all suspects, and a suspect runs alone.
         """
         job = task.job
         if (task.commit and self._settled(job)) or self._dissolve(job):
@@ -410,14 +410,14 @@ class PassRun:
         job.outstanding += 1
 
     def _retry(self, pool: Pool, task: Task) -> None:
-        """Queue a task again; one that commits as a new attempt, for the first may be alive where we cannot see it."""
+        """Queue a task again; one that commits becomes a new attempt, because the first may still be alive unseen."""
         if task.commit:
             task.job.attempt += 1
             task.attempt = task.job.attempt
         pool.push(task, front=True)
 
     def _settled(self, job: Job) -> bool:
-        """Whether the lost worker that was to commit this job had done so, at least in part; the rest begins again."""
+        """Return whether the lost worker had committed this job, at least in part; if so, restart the rest."""
         left = [unit for unit in job.units if not self.store.is_committed(unit.id)]
         if len(left) == len(job.units):
             return False
@@ -428,7 +428,7 @@ class PassRun:
         return True
 
     def _dissolve(self, job: Job) -> bool:
-        """Let the units of a convoy go on one by one, suspects all of them."""
+        """Split a convoy into single units, all of them suspects; return False if the job has only one unit."""
         if len(job.units) == 1:
             return False
         self._end(job)
@@ -437,12 +437,12 @@ class PassRun:
         return True
 
     def _on_setback(self, task: Task, cause: Exception) -> None:
-        """The store was away, or rows were lost with a node: begin the unit again, for the store a few times."""
+        """Restart a unit after the store was away (a few times at most) or its rows were lost with a node."""
         job = task.job
         if self._dissolve(job):
             return
         lost = isinstance(cause, ObjectLostError)
-        job.setbacks += not lost  # nodes may come and go as often as they like
+        job.setbacks += not lost  # nodes may come and go any number of times
         self.tally.stages[job.stage].retries += 1
         if job.setbacks > _SETBACKS:
             if isinstance(cause, CorpusgenError):
@@ -465,7 +465,7 @@ class PassRun:
             self._skip_committed()
 
     def _skip_committed(self) -> None:
-        """Leave out what another driver has committed meanwhile."""
+        """Drop the waiting units that another driver has committed."""
         self._commits_read = time.monotonic()
         done = self.store.committed()
         left = deque(unit for unit in self.waiting if unit.id not in done)

@@ -1,4 +1,4 @@
-"""The workers of all stages of a run: how many there are, and which of them can be counted on."""
+"""Scaling of the workers of all stages of a run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _WAITING_FOR_WORKERS_SECONDS = 30.0
 
 
 class Crew:
-    """Starts workers where tasks wait, gives them back where they do, and keeps the calls that are not answered."""
+    """The workers of all stages and their open calls; it starts workers where tasks wait and removes idle ones."""
 
     def __init__(self, pools: Sequence[Pool], settings: RunSettings) -> None:
         self.pools = pools
@@ -28,31 +28,31 @@ class Crew:
         self._settings = settings
         self._warned: set[str] = set()
         self._made_room: dict[Pool, float] = {}
-        """When workers were given back for a stage without any."""
+        """When workers were last removed to make room for a stage without any."""
 
     def start(self, pool: Pool) -> None:
-        """One more worker for a stage."""
+        """Start one more worker for a stage."""
         worker = pool.start_worker()
         for call in (worker.handle.locate.remote(), worker.handle.setup.remote()):
             self.calls[call] = (pool, worker, None, None)
 
     def give_back(self, pool: Pool, worker: Worker) -> None:
-        """A worker that is not needed any more, or dead; nothing that it might still answer counts."""
+        """Remove a worker that is dead or no longer needed; any answer it still gives is ignored."""
         self._drop_calls(worker)
         pool.remove(worker)
 
     def ask_after(self, pool: Pool, worker: Worker) -> None:
-        """Ray cannot reach a worker: it gets nothing more, and is asked until it answers or Ray knows that it is dead.
+        """Stop sending tasks to a worker that Ray cannot reach, and wait until it answers or Ray knows it is dead.
 
-        Its tasks stay with it so long. Only Ray can tell whether it died with its node or of what it was doing, and
-        when a node is gone without a word, that takes Ray some seconds.
+        Until then it keeps its tasks. Only Ray can tell whether it died with its node or because of a task, and when a
+        node disappears silently, that takes Ray some seconds.
         """
         self._drop_calls(worker)
         worker.available = False
         self.calls[worker.handle.locate.remote()] = (pool, worker, None, None)
 
     def leave_draining_nodes(self) -> None:
-        """Workers whose node will be taken away soon finish what they have, and get nothing more."""
+        """Stop sending tasks to workers whose node will be removed soon; they finish what they have."""
         leaving = draining_nodes()
         for pool in self.pools:
             for worker in [worker for worker in pool.workers if worker.node in leaving]:
@@ -61,7 +61,7 @@ class Crew:
                     self.give_back(pool, worker)
 
     def scale(self, units_wait: bool) -> None:
-        """More workers where tasks wait, fewer where workers do."""
+        """Start workers where tasks wait, and remove workers that are idle."""
         for index, pool in enumerate(self.pools):
             for _ in range(pool.missing_workers(self._settings.scale_up_seconds)):
                 self.start(pool)
@@ -74,14 +74,14 @@ class Crew:
             self._warn_starved(pool)
 
     def starved(self) -> list[Pool]:
-        """Stages whose tasks have waited for a while, but no worker of theirs has found a place."""
+        """Return the stages whose tasks have waited for a while, with no worker placed on a node."""
         return [pool for pool in self.pools if pool.queue_age > _STARVED_SECONDS and not pool.placed_workers]
 
     def _make_room_for(self, starved: Pool) -> None:
-        """A stage without any worker may wait for the very resources that idle workers of other stages hold.
+        """Remove idle workers of other stages that may hold the resources a stage without any worker waits for.
 
-        Only as many of them go as hold what it asks for, those that have been idle longest first, and then Ray has
-        some time to start it: each that goes must be started again when its own stage has work.
+        Only as many go as hold what it requests, the longest idle first, and then Ray has some time to start it: each
+        worker that goes must be started again when its own stage has work.
         """
         now = time.monotonic()
         if now < self._made_room.get(starved, 0.0) + _STARVED_SECONDS:
@@ -89,7 +89,7 @@ class Crew:
         cpus, gpus = starved.resources.cpus, starved.resources.gpus
         idle = [(pool, worker) for pool in self.pools for worker in pool.idle_workers(_STARVED_IDLE_SECONDS)]
         for pool, worker in sorted(idle, key=lambda one: one[1].idle_since):
-            if not worker.node:  # it would take the place
+            if not worker.node:  # it would take the freed place
                 self.give_back(pool, worker)
             elif (cpus > 0 and pool.resources.cpus) or (gpus > 0 and pool.resources.gpus):
                 self.give_back(pool, worker)

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: the first Ctrl-C lets running units finish, anything more abandons them."""
+"""Handling of Ctrl-C and SIGTERM: the first Ctrl-C lets running units finish, any other signal abandons them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ log = logging.getLogger(__name__)
 
 
 class StopRequest:
-    """While the context lasts, signals only set these fields; the executor looks at them between units.
+    """A context in which signals only set fields, which the executor checks between units.
 
-    It ends with an InterruptedRunError if there was one, even if all is done: what comes after is not wanted.
+    After a signal it ends with an InterruptedRunError, even if all units are done, so that nothing else starts.
     """
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class StopRequest:
             )
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        # A scheduler that sends SIGTERM follows it with SIGKILL in seconds: there is no time to finish units.
+        # A scheduler follows SIGTERM with SIGKILL within seconds: there is no time to finish units.
         self.abandon = self.signal is not None or number == signal.SIGTERM
         self.signal = number
         if not self.abandon:

@@ -1,4 +1,4 @@
-"""A stage: one step of a pass, with the workers it needs. It knows nothing of Ray or of the store."""
+"""The base class of stages, the steps of a pass; a stage knows nothing about Ray or the store."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from corpusgen.models.identity import NamedModel
 
 @dataclass(frozen=True)
 class Result:
-    """What a stage made of a table of rows.
+    """The result of a stage for a table of rows.
 
-    `rejects` are rows that end here on purpose, with a column `reason`; they are counted by it and, in a pass that
-    has a table `rejects`, kept. `quarantined` are pieces of input that could not be used at all: dictionaries with
-    at least `error`, and whatever tells where they are. A stage that expands may say how many rows it `used`, that is
-    turned into others. Then its books can be closed too: rows in = used + rejected + quarantined.
+    `rejects` are rows that end here on purpose, with a column `reason`; they are counted by reason and, in a pass with
+    a table `rejects`, kept. `quarantined` are pieces of input that could not be used at all: dictionaries with at least
+    `error`, and whatever says where they are. A stage that expands may say how many rows it `used`, that is, turned
+    into others. Then its counts can be checked too: rows in = used + rejected + quarantined.
     """
 
     rows: pa.Table
@@ -33,7 +33,7 @@ class Result:
 
 
 class GpuOnly(NamedTuple):
-    """A setting that only a GPU can serve, and what to set instead on a CPU."""
+    """A setting that needs a GPU, and what to set instead on a CPU."""
 
     because: str
     instead: str
@@ -44,41 +44,41 @@ GPU_BY_DEVICE = GpuOnly("generate.device is cuda", "generate.device=auto")
 
 @dataclass
 class Stage:
-    """Base of all stages. Subclasses are dataclasses whose fields are the settings that determine the content.
+    """The base of all stages. Subclasses are dataclasses whose fields are the settings that determine the content.
 
-    `process` must treat rows independently: the same row in other company gives the same result. On that rest
-    the isolation of bad rows and the equality of all executors. A stage that cannot says so with `whole`.
+    `process` must treat rows independently: a row gives the same result whatever the other rows are. The isolation of
+    bad rows and the equality of all executors rely on it. A stage that cannot do so sets `whole`.
     """
 
     name: ClassVar[str]
     version: ClassVar[int] = 1
-    """Raise it when the same settings begin to give other rows."""
+    """To be increased when the same settings begin to give other rows."""
     needs: ClassVar[tuple[str, ...]] = ()
-    """Columns that must be there."""
+    """Columns that the input must have."""
     adds: ClassVar[tuple[str, ...]] = ()
-    """Columns that are there afterwards; of a stage that `expands`, all of them."""
+    """Columns that the stage adds; for a stage that `expands`, all columns of its output."""
     expands: ClassVar[bool] = False
-    """Whether a row may become any number of new rows; else each becomes one row, a reject or a failure."""
+    """Whether a row may become any number of new rows; if not, each becomes one row, a reject or a failure."""
 
     whole: ClassVar[bool] = False
-    """Whether the result depends on all rows of a unit together, as a merge does: then they are never taken apart."""
+    """Whether the result depends on all rows of a unit together, as a merge does; if so, they are never split."""
 
     can_use_gpu: ClassVar[bool] = False
     """Whether its models run faster on a GPU."""
 
     rows_may_fail: ClassVar[bool] = True
-    """Whether a row that cannot be processed is quarantined. Where one stands for thousands, the run stops instead."""
+    """Whether a row that fails is quarantined. If a row stands for thousands of others, the run stops instead."""
 
     resources: Resources = field(default_factory=Resources, kw_only=True, metadata={"content": False})
     models: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, kw_only=True, metadata={"content": False})
-    """The models of the corpus as the driver recorded them. A worker that finds another one must refuse in `setup`."""
+    """The models of the corpus as the driver recorded them. `setup` must refuse if a worker finds another one."""
 
     def uses(self) -> Sequence[NamedModel]:
-        """Return the models that a worker loads, by the role that corpus.json records each under."""
+        """Return the models that a worker loads, each with the role under which corpus.json records it."""
         return ()
 
     def gpu_need(self, shortest: int) -> GpuNeed | None:
-        """Return what a worker takes of a GPU's memory for texts of at least `shortest` words; None: it loads none."""
+        """Return the GPU memory a worker needs for texts of at least `shortest` words; None if it loads no model."""
         return None
 
     def gpu_only(self) -> GpuOnly | None:
@@ -89,11 +89,11 @@ class Stage:
         """Load what the stage needs, once per worker."""
 
     def process(self, rows: pa.Table) -> Result | pa.Table:
-        """Turn rows into rows; called with at least one."""
+        """Turn rows into new rows; called with at least one row."""
         raise NotImplementedError
 
     def identity(self) -> dict[str, Any]:
-        """Everything about the stage that determines its result, JSON-able: it becomes part of every unit's id."""
+        """Return everything that determines the stage's result, JSON-able; it becomes part of every unit's id."""
         content = [f.name for f in dataclasses.fields(self) if f.metadata.get("content", True)]
         settings = {name: _plain(getattr(self, name)) for name in content}
         return {"stage": self.name, "version": self.version, **settings}
@@ -104,7 +104,7 @@ def _plain(setting: Any) -> Any:
 
 
 def models_used(stages: Iterable[Stage]) -> list[NamedModel]:
-    """Return the models of some stages, each role once."""
+    """Return the models that some stages use, each role once."""
     return list({model.role: model for stage in reversed([*stages]) for model in reversed(stage.uses())}.values())[::-1]
 
 
@@ -117,7 +117,7 @@ def split_by_reason(rows: pa.Table, reasons: Sequence[str | None]) -> Result:
 
 
 def check_columns(stages: Sequence[Stage], available: set[str]) -> str | None:
-    """The first stage whose columns will not be there, as a message; None if all is well."""
+    """Return a message about the first stage that lacks a column it needs; None if no stage does."""
     for stage in stages:
         missing = [name for name in stage.needs if name not in available]
         if missing:

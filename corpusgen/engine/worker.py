@@ -1,4 +1,4 @@
-"""What runs inside a Ray actor: one stage, and for the last stage the sink."""
+"""The Ray actor that runs one stage and, for the last stage, commits units."""
 
 from __future__ import annotations
 
@@ -22,45 +22,45 @@ from corpusgen.store import StageCount
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What a worker is asked to do with the batches that come with it, one a unit."""
+    """The instructions for a worker on the batches that come with them, one per unit."""
 
     units: Sequence[str]
     attempt: str
     records: Sequence[Sequence[Mapping[str, Any]]] | None = None
-    """The units' records: for the first stage, instead of batches."""
+    """The units' records, for the first stage instead of batches."""
     rows: tuple[int, int] | None = None
-    """Only these rows: when a unit that kills its workers is taken apart."""
+    """The range of rows to process, when a unit that kills its workers is split."""
     process: bool = True
     deadly: str | None = None
-    """Quarantine the rows with this error instead of processing them."""
+    """The error with which to quarantine the rows instead of processing them."""
     commit: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What the driver needs to know of the outcome; the rows stay where they are."""
+    """The outcome that a worker reports to the driver; the rows stay where they are."""
 
     rows: int
     nbytes: int
     seconds: float
     counts: Sequence[StageCount]
-    """One a unit, if the stage was run."""
+    """One per unit, if the stage was run."""
     won: Sequence[bool] = ()
-    """One a unit, if it was to be committed."""
+    """One per unit, if it was to be committed."""
 
 
 class StageWorker:
     """One worker of a stage."""
 
     def __init__(self, stage: Stage, sink: Sink | None) -> None:
-        # As Ray does for OMP_NUM_THREADS: else each worker's tokenizer starts a thread for every core of the machine.
+        # As Ray does with OMP_NUM_THREADS: otherwise each worker's tokenizer starts a thread per core of the machine.
         os.environ.setdefault("RAYON_NUM_THREADS", str(max(1, int(stage.resources.cpus))))
         self._stage = stage
         self._sink = sink
         self._freed = FreedMemory()
 
     def locate(self) -> str:
-        """The id of the node that this worker was placed on."""
+        """Return the id of the node that this worker runs on."""
         return str(ray.get_runtime_context().get_node_id())
 
     def setup(self) -> None:
@@ -69,7 +69,7 @@ class StageWorker:
 
     @ray.method(num_returns=2)  # type: ignore[untyped-decorator]
     def run(self, order: Order, *inputs: Sequence[Batch]) -> tuple[Sequence[Batch], Report]:
-        """Carry out an order. Each input holds a batch for every unit, or for the one unit a piece of it."""
+        """Carry out an order. Each input holds a batch for every unit or, for a single unit, a piece of it."""
         started = time.perf_counter()
         if order.records is not None:
             batches = [first_batch(records) for records in order.records]

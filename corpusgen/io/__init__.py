@@ -1,1 +1,1 @@
-"""Files on disks and in buckets, locks, a node's cache, the terminal."""
+"""Files on disks and in buckets, locks, the cache of a node, and terminal output."""

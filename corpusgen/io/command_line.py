@@ -1,4 +1,4 @@
-"""What the command lines of both packages share: options, and how a command ends."""
+"""Options, output and error handling that the command lines of both packages share."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ ShowConfig = Annotated[bool, typer.Option("--show-config", help="Print all setti
 
 
 def new_app(purpose: str) -> typer.Typer:
-    """A command line with commands still to be added."""
+    """Return a command line without commands."""
     return typer.Typer(help=purpose, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
 
 
 def run(app: typer.Typer, name: str) -> None:
-    """Run a command; errors that the user can put right are one message and an exit code."""
+    """Run a command; an error that the user can fix becomes one message and an exit code."""
     handler = logging.StreamHandler()
     handler.setFormatter(_Visible("%(message)s"))
     logging.basicConfig(handlers=[handler], level=logging.WARNING)
-    if isinstance(sys.stdout, io.TextIOWrapper):  # an arrow that a terminal cannot show is no reason to stop
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a character the terminal cannot show must not stop the run
         sys.stdout.reconfigure(errors="replace")
     try:
         app()
@@ -43,16 +43,16 @@ def run(app: typer.Typer, name: str) -> None:
 
 
 def say(text: str = "", err: bool = False) -> None:
-    """Print lines for people: whatever they quote, what cannot be seen is shown as an escape."""
+    """Print text for people, with invisible characters shown as escapes."""
     stream = sys.stderr if err else sys.stdout
     stream.write(visible_lines(text) + "\n")
-    stream.flush()  # whoever reads a pipe wants to know now
+    stream.flush()  # readers of a pipe should see the line at once
 
 
 def as_json(value: Any, stream: TextIO | None = None, indent: int | None = None) -> str:
-    """JSON for a stream, by default standard output: what it has no letters for is escaped, not lost.
+    """Return JSON for a stream (default: standard output), escaping characters its encoding lacks.
 
-    At a terminal so is what cannot be seen; a file gets that as it is.
+    For a terminal, invisible characters are escaped too; a file gets them as they are.
     """
     encoding = (stream or sys.stdout).encoding or ""
     text = json.dumps(value, ensure_ascii=encoding.lower() not in ("utf-8", "utf8"), indent=indent)
@@ -60,7 +60,7 @@ def as_json(value: Any, stream: TextIO | None = None, indent: int | None = None)
 
 
 class _Visible(logging.Formatter):
-    """Log records quote names and errors too."""
+    """A log formatter that escapes invisible characters, since log records quote names and errors too."""
 
     def format(self, record: logging.LogRecord) -> str:
         return visible_lines(super().format(record))

@@ -1,10 +1,10 @@
-"""Where bytes live: the one place that knows about disks and object stores.
+"""The interface to disks and object stores; no other code deals with them directly.
 
-Everything above works with a `Files` object and relative paths. Three guarantees carry the whole store:
+All other code works with a `Files` object and relative paths. The whole store rests on three guarantees:
 
 - `write` is atomic: a reader sees the old bytes, the new bytes or no file, never half of one;
-- `write` is durable: once it has returned, a power cut does not undo it, so what is created later can rely on it;
-- `create` is create-only: of any number of concurrent callers exactly one gets True. A power cut may undo it, but
+- `write` is durable: once it has returned, a power cut does not undo it, so files created later can rely on it;
+- `create` never overwrites: of any number of concurrent callers, exactly one gets True. A power cut may undo it, but
   never leaves half a file.
 """
 
@@ -16,14 +16,15 @@ import secrets
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Protocol
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Protocol
 
 from corpusgen.errors import StoreError, StoreUnavailableError
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 TEMPORARY_PREFIX = ".tmp-"
-_UNSUPPORTED = {errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}  # what file systems say of what they lack
+_UNSUPPORTED = {errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}  # for operations a file system lacks
 _NO_HARD_LINKS = {errno.EPERM, errno.EMLINK, errno.EXDEV} | _UNSUPPORTED
 
 
@@ -37,55 +38,55 @@ class FileInfo:
 
 
 class Files(Protocol):
-    """The interface of a place for bytes. Implementations pickle, so that workers can be given one."""
+    """A folder or bucket that holds files. Implementations can be pickled, so that workers can get a copy."""
 
     @property
     def url(self) -> str:
-        """The root, as the user would write it."""
+        """Return the root, as the user would write it."""
 
     def read(self, path: str) -> bytes:
-        """All bytes of a file; FileNotFoundError where there is none."""
+        """Return all bytes of a file; raise FileNotFoundError if it does not exist."""
 
     def read_many(self, paths: Iterable[str]) -> Iterator[bytes]:
-        """All bytes of many small files, in this order, as fast as the place allows."""
+        """Yield the bytes of many small files, in the given order, as fast as the storage allows."""
 
     def write(self, path: str, data: bytes | pa.Buffer) -> None:
-        """Put a whole file in place atomically, replacing what was there."""
+        """Write a whole file atomically, replacing any old one."""
 
     def create(self, path: str, data: bytes) -> bool:
-        """Put a whole file in place atomically unless one is there; False if one is."""
+        """Create a whole file atomically; return False, without writing, if one exists."""
 
     def copy(self, source: str, target: str) -> None:
-        """Put a copy of a file in place atomically, replacing what was there; FileNotFoundError without a source."""
+        """Copy a file atomically, replacing any old one; raise FileNotFoundError if there is no source."""
 
     def exists(self, path: str) -> bool:
-        """Whether there is such a file."""
+        """Return whether a file exists."""
 
     def list(self, folder: str) -> Iterator[FileInfo]:
-        """The finished files directly in a folder, in the order of their names; none if it does not exist."""
+        """Yield the finished files directly in a folder, sorted by name; none if it does not exist."""
 
     def folders(self, folder: str) -> Iterator[str]:
-        """The names of the folders directly in a folder; none if it does not exist."""
+        """Yield the names of the folders directly in a folder; none if it does not exist."""
 
     def list_unfinished(self, folder: str) -> Iterator[FileInfo]:
-        """What interrupted writes left behind in a folder."""
+        """Yield what interrupted writes left behind in a folder."""
 
     def delete(self, path: str) -> None:
-        """Remove a file, or what `list_unfinished` named; no error if it is gone already."""
+        """Remove a file, or an entry from `list_unfinished`; do nothing if it is already gone."""
 
     def open(self, path: str) -> pa.NativeFile:
-        """A file for random reads, so that Parquet can fetch only the columns asked for."""
+        """Open a file for random reads, so that Parquet can fetch only the requested columns."""
 
 
 def inside(path: str) -> str:
-    """A path below a root, as it is; StoreError if it leads out. Names in a store may come from anybody."""
+    """Return the path unchanged; raise StoreError if it leads out of the root. Names in a store are not trusted."""
     if path.startswith("/") or ".." in path.split("/"):
         raise StoreError(f"{path!r} leads out of the store: it is damaged, or made to do harm; trust nothing in it")
     return path
 
 
 def open_files(root: str | os.PathLike[str]) -> Files:
-    """The place that `root` names: `s3://bucket/prefix` or a local folder."""
+    """Return the `Files` at a root: `s3://bucket/prefix` or a local folder."""
     url = os.fspath(root)
     if url.startswith("s3://"):
         from corpusgen.io.s3 import S3Files
@@ -104,11 +105,11 @@ class LocalFiles:
 
     @property
     def url(self) -> str:
-        """The folder's absolute path."""
+        """Return the folder's absolute path."""
         return self._root
 
     def _full(self, path: str) -> str:
-        """The path on the disk. A link below the root is refused: it may lead anywhere."""
+        """Return the path on disk; refuse any link below the root, because it may lead anywhere."""
         full = self._root
         for step in inside(path).split("/"):
             full = f"{full}/{step}"
@@ -117,23 +118,23 @@ class LocalFiles:
         return full
 
     def read(self, path: str) -> bytes:
-        """All bytes of a file."""
+        """Return all bytes of a file."""
         try:
             with open(self._full(path), "rb") as file:
                 return file.read()
         except FileNotFoundError:
             raise
-        except NotADirectoryError as error:  # the root is a file: whatever it is, it holds no store
+        except NotADirectoryError as error:  # the root is a file, so it holds no store
             raise FileNotFoundError(error.filename) from None
         except OSError as error:
             raise _explained(error, "read", f"{self._root}/{path}") from error
 
     def read_many(self, paths: Iterable[str]) -> Iterator[bytes]:
-        """One after the other: threads would cost more than they save."""
+        """Read the files one after the other: threads would cost more than they save."""
         return map(self.read, paths)
 
     def write(self, path: str, data: bytes | pa.Buffer) -> None:
-        """Temporary file, fsync, rename, fsync of the folder."""
+        """Write a temporary file, fsync it, rename it, then fsync the folder."""
         target = self._full(path)
         folder = os.path.dirname(target)
         with _temporary_file(folder, data) as temporary:
@@ -141,7 +142,7 @@ class LocalFiles:
             _sync_folder(folder)
 
     def create(self, path: str, data: bytes) -> bool:
-        """Temporary file, fsync, hard link: linking fails if the name is taken, and never shows half a file."""
+        """Write and fsync a temporary file, then hard-link it: a link never replaces a file or shows half of one."""
         target = self._full(path)
         with _temporary_file(os.path.dirname(target), data) as temporary:
             try:
@@ -158,7 +159,7 @@ class LocalFiles:
         return True
 
     def copy(self, source: str, target: str) -> None:
-        """A second hard link with a temporary name, renamed: no data is copied, unless the disk has no links."""
+        """Hard-link the file to a temporary name and rename that; copy data only if the disk has no links."""
         origin, full = self._full(source), self._full(target)
         folder = os.path.dirname(full)
         temporary = f"{folder}/{TEMPORARY_PREFIX}{secrets.token_hex(8)}"
@@ -178,19 +179,19 @@ class LocalFiles:
         except OSError as error:
             raise _explained(error, "write to", folder) from error
         finally:
-            with suppress(OSError):  # it is still there if both names were links to one file already
+            with suppress(OSError):  # it remains if both names were already links to one file
                 os.unlink(temporary)
 
     def exists(self, path: str) -> bool:
-        """Whether there is such a file."""
+        """Return whether a file exists."""
         return os.path.isfile(self._full(path))
 
     def list(self, folder: str) -> Iterator[FileInfo]:
-        """The finished files of a folder, by name."""
+        """Yield the finished files of a folder, sorted by name."""
         return (info for info in self._entries(folder) if not _is_temporary(info.path))
 
     def folders(self, folder: str) -> Iterator[str]:
-        """The folders in a folder, by name."""
+        """Yield the names of the folders in a folder, sorted."""
         try:
             yield from sorted(entry.name for entry in os.scandir(self._full(folder)) if entry.is_dir())
         except (FileNotFoundError, NotADirectoryError):
@@ -199,7 +200,7 @@ class LocalFiles:
             raise _explained(error, "list", f"{self._root}/{folder}") from error
 
     def list_unfinished(self, folder: str) -> Iterator[FileInfo]:
-        """The temporary files of a folder."""
+        """Yield the temporary files of a folder."""
         return (info for info in self._entries(folder) if _is_temporary(info.path))
 
     def _entries(self, folder: str) -> Iterator[FileInfo]:
@@ -214,7 +215,7 @@ class LocalFiles:
             path = f"{folder}/{name}".lstrip("/")
             try:
                 status = os.stat(f"{place}/{name}")
-            except FileNotFoundError:  # a temporary file that its writer finished meanwhile
+            except FileNotFoundError:  # a temporary file that its writer has since finished
                 continue
             yield FileInfo(path, status.st_size, status.st_mtime)
 
@@ -228,13 +229,15 @@ class LocalFiles:
             raise _explained(error, "remove", f"{self._root}/{path}") from error
 
     def open(self, path: str) -> pa.NativeFile:
-        """A memory map: workers on one machine share its pages."""
+        """Open a file as a memory map, whose pages workers on one machine share."""
+        import pyarrow as pa  # not needed to load a model
+
         return pa.memory_map(self._full(path))
 
 
 @contextmanager
 def _temporary_file(folder: str, data: bytes | pa.Buffer) -> Iterator[str]:
-    """A finished, durable file with a name of its own; gone at the end unless it was renamed."""
+    """Yield the name of a complete, durable temporary file; remove it at the end unless it was renamed."""
     temporary = f"{folder}/{TEMPORARY_PREFIX}{secrets.token_hex(8)}"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
     try:
@@ -256,7 +259,7 @@ def _temporary_file(folder: str, data: bytes | pa.Buffer) -> Iterator[str]:
 
 
 def _make_folder(folder: str) -> None:
-    """Make a folder that survives a power cut."""
+    """Create a folder that survives a power cut."""
     if not os.path.isdir(folder):
         above = os.path.dirname(folder)
         _make_folder(above)
@@ -291,7 +294,7 @@ def _sync(descriptor: int, folder: str) -> None:
 
 
 def _explained(error: OSError, what: str, path: str) -> StoreError:
-    """The error of a system call as one that says what to do."""
+    """Turn the error of a system call into one that says what to do."""
     match error.errno:
         case errno.ENOSPC | errno.EDQUOT:
             return StoreError(

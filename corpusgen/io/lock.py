@@ -1,11 +1,11 @@
-"""A lock on a place for bytes, on a disk or on S3: one process at a time, on whatever machine, and after a crash too.
+"""A lock on a store, on disk or S3, that admits one process at a time across machines and survives crashes.
 
-Each holder has a generation, `locks/<name>/<number>.json`, which tells who it is. To take the lock is to create the
-next one, which of any number of takers only one can. The newest generation is never removed, so that no number comes
-twice. The holder writes its own anew every few seconds. Whether it still lives is seen by its process, if that would
-be on this machine, else by whether its file goes on changing: no clock is compared with that of another machine.
+Each holder has a generation, a file `locks/<name>/<number>.json` that says who it is. A process takes the lock by
+creating the next generation, and only one of any number of processes can. The newest generation is never removed, so no
+number is used twice. The holder rewrites its file every few seconds. On the same machine, others check whether its
+process is alive; on another one, whether its file keeps changing. Clocks of different machines are never compared.
 
-Who was taken for dead may only have been asleep. So a holder calls `check` before it writes what must not be spoilt.
+A holder that was taken for dead may only have been asleep. So it calls `check` before it writes anything critical.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from corpusgen.io.files import Files
 
 BEAT_SECONDS = 10.0
 SILENT_LOOKS = 60
-"""So many looks in a row at a file that does not change, and its holder is dead."""
+"""The number of looks in a row at an unchanged file after which its holder counts as dead."""
 LOOK_SECONDS = 1.0
 _LONGEST_COMMAND = 200
 
@@ -44,25 +44,25 @@ log = logging.getLogger(__name__)
 
 
 class LockHeldError(StoreError):
-    """Somebody else is at work there."""
+    """The error raised when another live process holds the lock."""
 
 
 class LockLostError(StoreError):
-    """Somebody else has taken over, since this process was taken for dead."""
+    """The error raised when another process has taken over the lock, because this one seemed dead."""
 
 
 @dataclass(frozen=True)
 class Lock:
-    """A lock that is held. It pickles: workers of the holder's can check it too."""
+    """A lock that is held. It can be pickled, so that the holder's workers can check it too."""
 
     files: Files
     name: str
     generation: int
     token: str
-    """Tells this holder from one of the same number in a place that was emptied meanwhile."""
+    """Tells this holder from one with the same number, in case the store has been emptied since."""
 
     def check(self) -> None:
-        """LockLostError if it is held no more."""
+        """Raise LockLostError if the lock is no longer held."""
         generations = _generations(self.files, self.name)
         newest = _read(self.files, self.name, max(generations)) if generations else b""
         record = _parsed(newest)
@@ -76,10 +76,10 @@ class Lock:
 
 @contextmanager
 def held(files: Files, name: str, purpose: str, say: Say = log.warning) -> Iterator[Lock]:
-    """Hold the lock `name` within the block; LockHeldError if somebody else does, who lives.
+    """Hold the lock `name` within the block; raise LockHeldError if another live process holds it.
 
-    `purpose` tells others what is being done, such as "a training". Whether a holder on another machine lives takes up
-    to a minute to see; `say` is told so.
+    `purpose` tells others what is being done, such as "a training". Finding out whether a holder on another machine is
+    alive takes up to a minute; `say` announces the wait.
     """
     record = {**_this_process(), "purpose": purpose, "token": secrets.token_hex(8), "beat": 0, "released": False}
     lock = Lock(files, name, _take(files, name, record, say), str(record["token"]))
@@ -90,24 +90,24 @@ def held(files: Files, name: str, purpose: str, say: Say = log.warning) -> Itera
         yield lock
     finally:
         stopped.set()
-        if record["pid"] == os.getpid():  # else a fork came here, and its parent holds the lock
+        if record["pid"] == os.getpid():  # else this is a fork, and its parent holds the lock
             beating.join()
             _release(lock, record)
 
 
 def _take(files: Files, name: str, record: _Record, say: Say) -> int:
-    """The generation that is ours."""
+    """Take the lock and return the number of our generation."""
     while True:
         newest = max(_generations(files, name), default=0)
         content = _read(files, name, newest) if newest else b""
         holder = _parsed(content)
-        if holder.get("token") == record["token"]:  # created, though the server's answer got lost
+        if holder.get("token") == record["token"]:  # created, but the server's answer was lost
             return newest
         if newest and holder.get("released") is not True:
             _see_it_dead(files, name, newest, content, say)
         mine = newest + 1
         if not files.create(_path(name, mine), json.dumps(record).encode()):
-            time.sleep(LOOK_SECONDS / 10)  # somebody was faster, or it was us: see above
+            time.sleep(LOOK_SECONDS / 10)  # another process was faster, or it was us: see above
             continue
         if max(_generations(files, name), default=0) == mine:
             _clean(files, name, mine)
@@ -116,7 +116,7 @@ def _take(files: Files, name: str, record: _Record, say: Say) -> int:
 
 
 def _see_it_dead(files: Files, name: str, generation: int, content: bytes, say: Say) -> None:
-    """LockHeldError if the holder lives; nothing, if it is dead or gone."""
+    """Return if the holder is dead or gone; raise LockHeldError if it is alive."""
     holder = _parsed(content)
     lives = _lives(holder)
     if lives is None:
@@ -143,10 +143,10 @@ def _beat(lock: Lock, record: _Record, stopped: threading.Event) -> None:
             lock.check()
             record["beat"] += 1
             lock.files.write(_path(lock.name, lock.generation), json.dumps(record).encode())
-        except LockLostError as error:  # who holds it no more must not bring its file back
+        except LockLostError as error:  # a process that lost the lock must not recreate its file
             log.warning("%s", error)
             return
-        except (CorpusgenError, OSError) as error:  # a server that is away, a full disk: it may get better
+        except (CorpusgenError, OSError) as error:  # the server is away or the disk full: this may pass
             log.warning("%s: the lock cannot be renewed: %s", lock.files.url, error)
 
 
@@ -180,7 +180,7 @@ def _clean(files: Files, name: str, before: int) -> None:
 
 
 def _read(files: Files, name: str, generation: int) -> bytes:
-    """What is there; nothing, if somebody else has cleaned it up."""
+    """Return the content of a generation; empty if another process has removed it."""
     try:
         return files.read(_path(name, generation))
     except FileNotFoundError:
@@ -188,7 +188,7 @@ def _read(files: Files, name: str, generation: int) -> bytes:
 
 
 def _parsed(content: bytes) -> _Record:
-    """What a generation says; nothing, if it is damaged: then its holder is unknown."""
+    """Return the record in a generation; empty if it is damaged and its holder therefore unknown."""
     try:
         record = json.loads(content)
     except ValueError:
@@ -210,7 +210,7 @@ def _this_process() -> _Record:
     pid, machine = os.getpid(), _machine()
     try:
         user = getpass.getuser()
-    except (KeyError, OSError):  # containers run as users that have no name
+    except (KeyError, OSError):  # containers may run as a user without a name
         user = f"user {os.getuid()}"
     command = without_credentials(shlex.join([os.path.basename(sys.argv[0]), *sys.argv[1:]]))
     return {
@@ -225,7 +225,7 @@ def _this_process() -> _Record:
 
 
 def _machine() -> list[str] | None:
-    """What tells where a process id means the same process; None where that cannot be known."""
+    """Return what identifies the scope in which a process id names one process; None if it is unknown."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         return [platform.node(), boot, os.readlink("/proc/self/ns/pid")]
@@ -234,13 +234,13 @@ def _machine() -> list[str] | None:
 
 
 def _started(pid: int) -> str | None:
-    """When a process was started, in ticks since the machine was; None of a zombie. OSError if it cannot be seen."""
+    """Return when a process started, in ticks since boot; None for a zombie. Raise OSError if it is not visible."""
     state, *others = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return None if state in "ZX" else others[18]
 
 
 def _lives(holder: _Record) -> bool | None:
-    """Whether the process of a holder lives; None if it would be on another machine, or cannot be seen."""
+    """Return whether the holder's process is alive; None if it is on another machine or not visible."""
     machine, pid = _machine(), holder.get("pid")
     if machine is None or holder.get("machine") != machine or not isinstance(pid, int) or pid < 1:
         return None
@@ -248,11 +248,11 @@ def _lives(holder: _Record) -> bool | None:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    except PermissionError:  # it is there, and somebody else's
+    except PermissionError:  # it exists, but belongs to another user
         pass
     except (OSError, OverflowError):
         return None
     try:
         return _started(pid) == holder.get("started")
-    except OSError:  # hidden from us, as some machines hide the processes of others
+    except OSError:  # some machines hide the processes of other users
         return None

@@ -1,15 +1,13 @@
-"""Copies of data on a node's own disk: made once for all workers of the node, read by each.
+"""A cache of data on a node's own disk: each copy is made once for all workers of the node.
 
-A copy is a folder whose list of files, sizes and hashes, written last, is there and right; one that a crash left
-unfinished, or whose files are not what they were, is made again. Whoever uses a copy holds a lock, and copies that
-nobody uses make way for a new one: a cache that only grows would fill the disk with the layer states of every training
-there ever was.
+A copy is a folder with a list of its files, sizes and hashes, written last. A copy that a crash left unfinished, or
+whose files have changed, is made again. Each user of a copy holds a lock, and unused copies make way for a new one: a
+cache that only grows would fill the disk with the layer states of every past training.
 """
 
 from __future__ import annotations
 
 import errno
-import fcntl
 import hashlib
 import json
 import os
@@ -20,26 +18,44 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
+import portalocker
+from portalocker import LockFlags
+
 from corpusgen.errors import StageError
+from corpusgen.io.atomic import write_text
 from corpusgen.io.hashing import short_hash
 
 _COMPLETE = "complete.json"
 _NAME = re.compile("[0-9a-f]{16}")
-_in_use: dict[Path, IO[str]] = {}  # locks, held as long as the process lives
+_in_use: dict[Path, IO[bytes]] = {}  # locks, held as long as the process lives
 
 
 def cache_folder(chosen: str | None = None) -> Path:
-    """Where copies go: the chosen folder, or that of the user's caches."""
+    """Return the folder for copies: the chosen one, or one in the user's cache folder."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(chosen).expanduser() if chosen else Path(base) / "wicdistil"
 
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Of all processes of a machine that come here one at a time; the system takes the lock from one that dies."""
-    with open(path, "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    """Admit one process of this machine at a time to the block; the system releases the lock if it dies."""
+    with open(path, "ab") as lock:
+        _lock(lock, LockFlags.EXCLUSIVE)
         yield
+
+
+def _lock(file: IO[bytes], flags: LockFlags) -> None:
+    """Lock an open file; raise BlockingIOError if a NON_BLOCKING lock is taken, OSError if it cannot be locked."""
+    while True:
+        try:
+            portalocker.lock(file, flags)
+            return
+        except portalocker.AlreadyLocked as error:
+            if flags & LockFlags.NON_BLOCKING:
+                raise BlockingIOError(errno.EAGAIN, str(error), file.name) from error
+            # Windows waits for ten seconds only: wait again.
+        except portalocker.LockException as error:
+            raise OSError(errno.ENOLCK, str(error), file.name) from error
 
 
 def local_copy(
@@ -49,10 +65,10 @@ def local_copy(
     keep_others: bool = False,
     hashed: Collection[str] = (),
 ) -> Path:
-    """The folder with the copy of what `fingerprint` names; `make` fills it if it is not there.
+    """Return the folder with the copy of what `fingerprint` names; call `make` to fill it if it does not exist.
 
-    Of all workers of a node one makes it while the others wait. With `keep_others` no copy ever makes way. The content
-    of the files named in `hashed` is compared each time with what it was; of the others only the size is.
+    One worker of a node makes the copy while the others wait. With `keep_others`, no other copy is removed for it. Each
+    call checks the content of the files named in `hashed`, and only the size of the others.
     """
     copy = Path(cache) / short_hash(fingerprint)
     copy.parent.mkdir(parents=True, exist_ok=True)
@@ -62,14 +78,14 @@ def local_copy(
                 _remove_unused(copy)
             _fill(copy, fingerprint, make, hashed)
         if copy not in _in_use:
-            used = open(copy.with_suffix(".used"), "w")  # noqa: SIM115 (held as long as the process lives)
-            fcntl.flock(used, fcntl.LOCK_SH)
+            used = open(copy.with_suffix(".used"), "ab")  # noqa: SIM115 (held as long as the process lives)
+            _lock(used, LockFlags.SHARED)
             _in_use[copy] = used
     return copy
 
 
 def discard(copy: Path) -> None:
-    """Have a copy that is damaged made again by the next that asks for it; who uses it now may go on."""
+    """Mark a copy as damaged: the next request makes it again, and current users may go on."""
     with locked(copy.with_suffix(".lock")):
         (copy / _COMPLETE).unlink(missing_ok=True)
 
@@ -83,9 +99,8 @@ def _fill(copy: Path, fingerprint: str, make: Callable[[Path], None], hashed: Co
         for name in sizes:
             with open(copy / name, "rb") as file:
                 os.fsync(file.fileno())
-        partial = copy / "partial"
-        partial.write_text(json.dumps({"of": fingerprint, "sizes": sizes, "sha256": _hashes(copy, hashed)}))
-        os.replace(partial, copy / _COMPLETE)
+        described = {"of": fingerprint, "sizes": sizes, "sha256": _hashes(copy, hashed)}
+        write_text(copy / _COMPLETE, json.dumps(described))
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
@@ -123,18 +138,18 @@ def _is_whole(copy: Path, fingerprint: str, hashed: Collection[str]) -> bool:
 
 
 def _remove_unused(wanted: Path) -> None:
-    """Remove the copies that nobody makes or uses, and nothing else: the folder may be one that the user named.
+    """Remove the copies that no process makes or uses, and nothing else: the user may have chosen the folder.
 
-    A copy is known by its locks. They stay: two workers must never hold different ones.
+    A copy is recognised by its lock files. They stay, because two workers must never hold different ones.
     """
     for used_lock in wanted.parent.glob("*.used"):
         other = used_lock.with_suffix("")
         if other == wanted or not _NAME.fullmatch(other.name) or not other.with_suffix(".lock").exists():
             continue
-        with open(other.with_suffix(".lock"), "w") as making, open(other.with_suffix(".used"), "w") as used:
+        with open(other.with_suffix(".lock"), "ab") as making, open(other.with_suffix(".used"), "ab") as used:
             try:
                 for lock in (making, used):
-                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    _lock(lock, LockFlags.EXCLUSIVE | LockFlags.NON_BLOCKING)
             except BlockingIOError:
                 continue
             shutil.rmtree(other, ignore_errors=True)

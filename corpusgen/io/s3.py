@@ -1,12 +1,13 @@
-"""A store in an S3 bucket, at AWS or any server that honours conditional writes.
+"""Files in an S3 bucket, on AWS or any server that honours conditional writes.
 
-Credentials come from the environment, the profile or the machine's role, as boto3 finds them; the endpoint of
-another server from `AWS_ENDPOINT_URL`. Neither is ever written into the store.
+boto3 finds the credentials in the environment, the profile or the machine's role. `AWS_ENDPOINT_URL` names another
+server. Neither is ever written into the store.
 """
 
 from __future__ import annotations
 
 import functools
+import io
 import logging
 import os
 import time
@@ -14,12 +15,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from corpusgen.credentials import holds_credentials
 from corpusgen.errors import StoreError, StoreUnavailableError
+from corpusgen.extras import missing_extra
 from corpusgen.io.files import FileInfo, inside
 
 try:
@@ -28,16 +28,19 @@ try:
     import botocore.exceptions
     from boto3.s3.transfer import TransferConfig
 except ImportError as missing:
-    raise StoreError("s3:// needs boto3: pip install 'wicdistil[s3]'") from missing
+    raise StoreError(missing_extra("s3://", "boto3", "s3")) from missing
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 log = logging.getLogger(__name__)
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-# A server that was there before is waited for: it may be restarting, or the network gone for a moment.
+# How long to wait for a server that has answered before: it may be restarting, or the network may be down briefly.
 _PATIENCE_SECONDS = float(os.environ.get("CORPUSGEN_S3_PATIENCE_SECONDS", "120"))
-_PAUSE_SECONDS = (1.0, 10.0)  # between tries, at first and at most
+_PAUSE_SECONDS = (1.0, 10.0)  # between attempts: first, longest
 _REMEDIES = {
     "NoSuchBucket": "there is no such bucket; create it first",
     "InvalidAccessKeyId": "the access key is unknown; check AWS_ACCESS_KEY_ID or the profile",
@@ -47,12 +50,12 @@ _REMEDIES = {
     "NoCredentials": "no credentials found; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile or a role",
     "RequestTimeTooSkewed": "this machine's clock is more than 15 minutes off; set it, best by NTP",
     "403": "access denied; check the credentials and the bucket's policy",
-    # A HEAD has no body that would tell more.
+    # The answer to HEAD has no body that would say more.
     "400": "the server refuses the request, as it does when a session token has expired: renew the credentials",
 }
 _TRANSIENT = {
     *("InternalError", "SlowDown", "ServiceUnavailable", "RequestTimeout", "500", "502", "503", "504"),
-    *("ConditionalRequestConflict", "OperationAborted", "409"),  # two wrote at the same instant: AWS asks to try again
+    *("ConditionalRequestConflict", "OperationAborted", "409"),  # simultaneous writes: AWS asks for a retry
 }
 _READERS = 32
 _MULTIPART = TransferConfig(multipart_threshold=64 << 20, multipart_chunksize=32 << 20)
@@ -60,7 +63,7 @@ _SERVER_SIDE = TransferConfig(multipart_threshold=5 << 30, multipart_chunksize=1
 
 
 def _patient(method: Callable[P, R]) -> Callable[P, R]:
-    """Try again while the server is away, and turn what boto3 raises into an error that says what to do."""
+    """Retry while the server is away, and turn errors from boto3 into ones that say what to do."""
 
     @functools.wraps(method)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -92,6 +95,15 @@ def _patient(method: Callable[P, R]) -> Callable[P, R]:
     return call
 
 
+def _stream(data: bytes | pa.Buffer) -> Any:
+    """Return bytes as a file object, without copying them."""
+    if isinstance(data, bytes):
+        return io.BytesIO(data)
+    import pyarrow as pa  # installed, since the caller has a buffer
+
+    return pa.BufferReader(data)
+
+
 def _code(error: botocore.exceptions.ClientError) -> str:
     return str(error.response.get("Error", {}).get("Code", ""))
 
@@ -103,11 +115,11 @@ class S3Files:
         self._bucket = bucket
         self._prefix = prefix
         self._endpoint = endpoint
-        self.reached = False  # a wrong address shows at once; only a server that has answered before is waited for
+        self.reached = False  # a wrong address fails at once; only a server that has answered before is retried
 
     @classmethod
     def from_url(cls, url: str) -> S3Files:
-        """From `s3://bucket/prefix`; the endpoint is taken from the environment of this process."""
+        """Create one from `s3://bucket/prefix`, with the endpoint from the environment of this process."""
         bucket, _, prefix = url.removeprefix("s3://").partition("/")
         if not bucket:
             raise StoreError(f"{url}: the bucket's name is missing (s3://bucket/prefix)")
@@ -124,15 +136,19 @@ class S3Files:
 
     @property
     def url(self) -> str:
-        """The root as `s3://bucket/prefix`."""
+        """Return the root as `s3://bucket/prefix`."""
         return f"s3://{self._bucket}/{self._prefix}".rstrip("/")
 
     def __getstate__(self) -> dict[str, Any]:
-        return {key: value for key, value in vars(self).items() if key != "_client"}
+        return {key: value for key, value in vars(self).items() if key not in ("_session", "_client")}
+
+    @functools.cached_property
+    def _session(self) -> Any:
+        return boto3.session.Session()
 
     @functools.cached_property
     def _client(self) -> Any:
-        return boto3.session.Session().client(
+        return self._session.client(
             "s3",
             endpoint_url=self._endpoint,
             config=botocore.config.Config(connect_timeout=5, read_timeout=60, max_pool_connections=2 * _READERS),
@@ -142,13 +158,13 @@ class S3Files:
         return "/".join(step for step in (self._prefix, inside(path)) if step)
 
     def _below(self, folder: str) -> str:
-        """What the keys in a folder begin with."""
+        """Return the prefix of the keys in a folder."""
         key = self._key(folder).rstrip("/")
         return f"{key}/" if key else ""
 
     @_patient
     def read(self, path: str) -> bytes:
-        """All bytes of an object."""
+        """Return all bytes of an object."""
         try:
             data: bytes = self._client.get_object(Bucket=self._bucket, Key=self._key(path))["Body"].read()
         except botocore.exceptions.ClientError as error:
@@ -158,18 +174,18 @@ class S3Files:
         return data
 
     def read_many(self, paths: Iterable[str]) -> Iterator[bytes]:
-        """Many at once: what a small object costs is the way there and back."""
+        """Read many objects at once: the cost of a small one is the round trip."""
         with ThreadPoolExecutor(_READERS) as pool:
             yield from pool.map(self.read, paths)
 
     @_patient
     def write(self, path: str, data: bytes | pa.Buffer) -> None:
-        """One PUT, or a completed multipart upload: an object appears whole or not at all."""
-        self._client.upload_fileobj(pa.BufferReader(data), self._bucket, self._key(path), Config=_MULTIPART)
+        """Write with one PUT or a multipart upload: an object appears complete or not at all."""
+        self._client.upload_fileobj(_stream(data), self._bucket, self._key(path), Config=_MULTIPART)
 
     @_patient
     def create(self, path: str, data: bytes) -> bool:
-        """A conditional PUT; the server decides who was first."""
+        """Create with a conditional PUT; the server decides who was first."""
         try:
             self._client.put_object(Bucket=self._bucket, Key=self._key(path), Body=data, IfNoneMatch="*")
         except botocore.exceptions.ClientError as error:
@@ -180,7 +196,7 @@ class S3Files:
 
     @_patient
     def copy(self, source: str, target: str) -> None:
-        """The server copies by itself; one PUT up to the 5 GB that it takes, else a multipart upload."""
+        """Let the server copy an object: one PUT up to its limit of 5 GB, else a multipart upload."""
         origin = {"Bucket": self._bucket, "Key": self._key(source)}
         try:
             self._client.copy(origin, self._bucket, self._key(target), Config=_SERVER_SIDE)
@@ -191,7 +207,7 @@ class S3Files:
 
     @_patient
     def exists(self, path: str) -> bool:
-        """Whether there is such an object."""
+        """Return whether an object exists."""
         try:
             self._client.head_object(Bucket=self._bucket, Key=self._key(path))
         except botocore.exceptions.ClientError as error:
@@ -202,7 +218,7 @@ class S3Files:
 
     @_patient
     def describe(self, path: str) -> tuple[FileInfo, str]:
-        """An object's size, time of change and ETag, which is another one if its bytes are."""
+        """Return an object's size, modification time and ETag, which changes with its bytes."""
         try:
             head = self._client.head_object(Bucket=self._bucket, Key=self._key(path))
         except botocore.exceptions.ClientError as error:
@@ -212,28 +228,28 @@ class S3Files:
         return FileInfo(path, head["ContentLength"], head["LastModified"].timestamp()), head["ETag"]
 
     def list(self, folder: str) -> Iterator[FileInfo]:
-        """The objects of a folder, by name."""
+        """Yield the objects of a folder, sorted by name."""
         for info in self._listed(self._below(folder), Delimiter="/"):
             yield replace(info, path=f"{folder}/{info.path.rpartition('/')[2]}".lstrip("/"))
 
     def folders(self, folder: str) -> Iterator[str]:
-        """The prefixes that objects below a folder have in common, by name."""
+        """Yield the common prefixes of the objects below a folder, sorted by name."""
         for page in self._pages(Prefix=self._below(folder), Delimiter="/"):
             for entry in page.get("CommonPrefixes", []):
                 yield entry["Prefix"].rstrip("/").rpartition("/")[2]
 
     def tree(self) -> Iterator[FileInfo]:
-        """All objects below the root, however deep, by name; the root itself, if it is an object, has an empty path."""
+        """Yield all objects below the root at any depth, by name; a root that is an object has an empty path."""
         for info in self._listed(self._prefix):
             path = info.path.removeprefix(self._prefix)
-            if not (self._prefix and path) or path.startswith("/"):  # else the name of a neighbour goes on like ours
+            if not (self._prefix and path) or path.startswith("/"):  # else a neighbour whose name begins with ours
                 yield replace(info, path=path.lstrip("/"))
 
     def _listed(self, prefix: str, **options: str) -> Iterator[FileInfo]:
-        """The objects whose keys begin so, each with its key as its path."""
+        """Yield the objects whose keys begin with a prefix, each with its key as its path."""
         for page in self._pages(Prefix=prefix, **options):
             for entry in page.get("Contents", []):
-                if not entry["Key"].endswith("/"):  # the marker that some servers and consoles leave for a folder
+                if not entry["Key"].endswith("/"):  # a folder marker that some servers and consoles leave
                     yield FileInfo(entry["Key"], entry["Size"], entry["LastModified"].timestamp())
 
     def _pages(self, **options: str) -> Iterator[dict[str, Any]]:
@@ -252,11 +268,11 @@ class S3Files:
 
     @_patient
     def download(self, path: str, target: Path) -> None:
-        """Write an object into a file of this machine, however large it is; the root itself has an empty path."""
+        """Download an object of any size to a local file; the root itself has an empty path."""
         self._client.download_file(self._bucket, self._key(path), str(target), Config=_MULTIPART)
 
     def list_unfinished(self, folder: str) -> Iterator[FileInfo]:
-        """Multipart uploads that were neither completed nor aborted; they cost money and no listing shows them."""
+        """Yield multipart uploads neither completed nor aborted; they cost money and no listing shows them."""
         for upload in self._uploads(folder):
             above, _, name = upload["Key"].rpartition("/")
             if above == self._key(folder).rstrip("/"):
@@ -285,8 +301,8 @@ class S3Files:
 
     @_patient
     def open(self, path: str) -> pa.NativeFile:
-        """An object for random reads through pyarrow's own S3 client, with the credentials that boto3 found."""
-        if not self.exists(path):  # boto3 knocks first: what it says of a closed door is of more use than pyarrow's
+        """Open an object for random reads through pyarrow's S3 client, with the credentials that boto3 found."""
+        if not self.exists(path):  # ask boto3 first: its errors are more useful than pyarrow's
             raise FileNotFoundError(f"{self.url}/{path}")
         return self._arrow.open_input_file(f"{self._bucket}/{self._key(path)}")
 
@@ -294,10 +310,10 @@ class S3Files:
     def _arrow(self) -> Any:
         from pyarrow.fs import S3FileSystem
 
-        frozen = self._client._request_signer._credentials
-        if frozen is None:
+        found = self._session.get_credentials()  # looked up once; the client uses the same ones
+        if found is None:
             raise botocore.exceptions.NoCredentialsError
-        credentials = frozen.get_frozen_credentials()
+        credentials = found.get_frozen_credentials()
         return S3FileSystem(
             access_key=credentials.access_key,
             secret_key=credentials.secret_key,

@@ -1,37 +1,37 @@
-"""Text for people at a terminal: what they cannot see is shown as an escape.
+"""Functions that make text safe to print at a terminal by escaping invisible characters.
 
-Titles, sentences and names of files come from anywhere. One character of them may turn a line around, clear the
-screen or hide a word; so whatever is printed goes through here. What is stored and exported stays as it is.
+Titles, sentences and file names come from anywhere. A single character in them can reverse a line, clear the screen or
+hide a word, so everything that is printed goes through here. What is stored or exported stays as it is.
 """
 
 from __future__ import annotations
 
 import unicodedata
 
-_UNSEEN = frozenset(["Cc", "Cf", "Cs", "Zl", "Zp"])  # controls, marks of direction and joining, half pairs, line ends
+_UNSEEN = frozenset(["Cc", "Cf", "Cs", "Zl", "Zp"])  # controls, direction and joining marks, surrogates, line ends
 
 
 def visible(text: str) -> str:
-    r"""One line, with escapes for what cannot be seen: visible("a\u202eb") is "a\\u202eb"."""
+    r"""Return a line with invisible characters escaped: visible("a\u202eb") is "a\\u202eb"."""
     if text.isprintable():
         return text
     return "".join(_escape(character) if _is_unseen(character) else character for character in text)
 
 
 def visible_lines(text: str) -> str:
-    """The same for text of several lines, which stay lines."""
+    """Return text with invisible characters escaped, and its line breaks kept."""
     return "\n".join(map(visible, text.split("\n")))
 
 
 def visible_json(text: str) -> str:
-    """The same for JSON, which says the same as before."""
+    """Return JSON of the same value with invisible characters escaped."""
     if text.isprintable():
         return text
     return "".join(_json_escape(one) if one != "\n" and _is_unseen(one) else one for one in text)
 
 
 def marked(text: str, start: int, end: int) -> str:
-    """A text with the word in brackets.
+    """Return a text with the characters from `start` to `end` in brackets.
 
     >>> marked("The bank raised its rates.", 4, 8)
     'The [bank] raised its rates.'

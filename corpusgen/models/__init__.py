@@ -1,1 +1,1 @@
-"""Models made by others: encoders, translators, word vectors, lexicons. Where they are and how to run them."""
+"""Find and run models made by others: encoders, translators, word vectors, lexicons."""

@@ -1,4 +1,4 @@
-"""Batches of texts for a model: texts of like length together, and none that is too large for the memory."""
+"""Batches of texts for a model: texts of similar length together, and no batch too large for memory."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ log = logging.getLogger(__name__)
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 
-# Tokens in a batch that suit a device. A CPU is fastest while activations stay in its cache (benchmarks/masked.py and
-# the sweep of benchmarks/translation.py). A GPU wants far more, but of a translator less: it has several beams of each.
+# The tokens per batch that suit a device. A CPU is fastest while activations stay in its cache (benchmarks/masked.py
+# and the sweep in benchmarks/translation.py). A GPU wants far more, but fewer for a translator, with its several beams.
 ENCODER_TOKENS: Final = {"cpu": 1024, "cuda": 16384}
 TRANSLATOR_TOKENS: Final = {"cpu": 1024, "cuda": 4096}
 
-_NO_MEMORY = ("out of memory", "can't allocate memory", "alloc_failed")  # of CUDA, of torch on a CPU, of cuBLAS
+_NO_MEMORY = ("out of memory", "can't allocate memory", "alloc_failed")  # from CUDA, torch on a CPU, cuBLAS
 
 
 def tokens_in_a_batch(given: int | None, suiting: Mapping[str, int], device: str) -> int:
-    """As set, or what suits the device."""
+    """Return the number of tokens in a batch: as given, or what suits the device."""
     return given or suiting.get(device, suiting["cpu"])
 
 
 def padded_batches(lengths: Sequence[int], most: int, most_texts: int | None = None) -> Iterator[range]:
-    """Cut texts, sorted by length, into runs of so many tokens with padding, or of a single text."""
+    """Cut texts, sorted by length, into runs of at most `most` tokens, padding included, or of a single text."""
     start = 0
     for stop in range(1, len(lengths) + 1):
         full = stop - start == most_texts
@@ -38,7 +38,7 @@ def padded_batches(lengths: Sequence[int], most: int, most_texts: int | None = N
 
 
 def run_or_halve(run: Callable[[list[Item]], Iterable[Answer]], batch: list[Item], model: str) -> list[Answer]:
-    """What `run` answers for each item of a batch; a batch that does not fit into memory is halved."""
+    """Return what `run` answers for each item of a batch; halve a batch that does not fit into memory."""
     try:
         answers = list(run(batch))
     except (RuntimeError, MemoryError) as error:
@@ -53,8 +53,8 @@ def run_or_halve(run: Callable[[list[Item]], Iterable[Answer]], batch: list[Item
         if len(answers) != len(batch):
             raise StageError(f"{model} gave {len(answers)} answers for {len(batch)} texts")
         return answers
-    # Here, and not where the error is caught: until it is gone, it holds on to the memory of the failed attempt.
-    if "torch" in sys.modules:  # not every model is one of torch's, and importing it takes seconds
+    # Not in the except block: until the error is gone, it keeps the memory of the failed attempt alive.
+    if "torch" in sys.modules:  # not every model uses torch, and importing it takes seconds
         sys.modules["torch"].cuda.empty_cache()
     middle = len(batch) // 2
     return run_or_halve(run, batch[:middle], model) + run_or_halve(run, batch[middle:], model)

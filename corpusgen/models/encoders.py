@@ -1,4 +1,4 @@
-"""Encoders of transformers as everybody here uses them: loaded with errors that explain, on a device."""
+"""Load transformers encoders with errors that explain, and prepare their input on a device."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch
 
 
 def choose_device(name: str) -> torch.device:
-    """A device by name; "auto" is a GPU if there is one."""
+    """Return a device by name; "auto" is a GPU if there is one."""
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     try:
@@ -35,7 +35,7 @@ def choose_device(name: str) -> torch.device:
 
 
 def choose_dtype(name: str, device: torch.device) -> torch.dtype:
-    """A type of numbers by name; "auto" is the one that is fast and safe on the device."""
+    """Return a number type by name; "auto" is the one that is fast and safe on the device."""
     if name == "auto":
         name = "float16" if device.type == "cuda" else "float32"
     if name not in _DTYPES:
@@ -46,7 +46,7 @@ def choose_dtype(name: str, device: torch.device) -> torch.dtype:
 
 
 def padded(batch: Sequence[Sequence[int]], padding: int, device: torch.device) -> dict[str, torch.Tensor]:
-    """Token ids of different lengths as the input of a model."""
+    """Pad token ids of different lengths to the input of a model."""
     lengths = np.array([len(ids) for ids in batch])
     present = np.arange(lengths.max()) < lengths[:, None]
     ids = np.full(present.shape, padding, np.int64)
@@ -56,13 +56,13 @@ def padded(batch: Sequence[Sequence[int]], padding: int, device: torch.device) -
 
 
 def on_device(values: npt.NDArray[Any], device: torch.device) -> torch.Tensor:
-    """An array as a tensor there. A GPU fetches it by itself, from memory that stays in its place."""
+    """Return an array as a tensor on a device. A GPU copies it asynchronously, from pinned memory."""
     tensor = torch.from_numpy(values)
     return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor.to(device)
 
 
 def longest_input(tokenizer: Any, model: Any) -> int:
-    """How many tokens the model takes. RoBERTa's family begins to count positions after its padding token's id."""
+    """Return how many tokens the model takes. RoBERTa's family counts positions from after its padding token's id."""
     limits = [tokenizer.model_max_length, getattr(model.config, "max_position_embeddings", None) or 2**31]
     for name, module in model.named_modules():
         if name.endswith("position_embeddings") and isinstance(module, torch.nn.Embedding):
@@ -71,7 +71,7 @@ def longest_input(tokenizer: Any, model: Any) -> int:
 
 
 def model_path(name: str, role: str) -> str:
-    """A folder's path or a hub id; StageError for what can only be a path but leads nowhere."""
+    """Return a folder's path or a hub id; raise StageError for what can only be a path but does not exist."""
     if name.startswith(embedded.PREFIX):
         return embedded.model_folder(name)
     path = local_path(name)
@@ -83,7 +83,7 @@ def model_path(name: str, role: str) -> str:
 def load_encoder(
     auto_class: Any, name: str, revision: str | None, dtype: torch.dtype, role: str
 ) -> tuple[Any, Any, list[str]]:
-    """Tokenizer, model and the names of weights that its files lack, all but the pooler's, whom nobody asks."""
+    """Return tokenizer, model and the names of weights missing from its files, except those of the unused pooler."""
     from transformers import AutoTokenizer
 
     path = model_path(name, role)
@@ -99,7 +99,7 @@ def load_encoder(
 
 @contextlib.contextmanager
 def explained_loading(name: str, role: str) -> Iterator[None]:
-    """Without progress bars and reports: what matters of them is in our errors."""
+    """Silence progress bars and reports while a model loads, and raise StageError with what matters if it fails."""
     from transformers.utils import logging
 
     verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()

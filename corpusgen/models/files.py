@@ -1,7 +1,7 @@
-"""The files of models on this machine: where they are, fetched first if they lie on S3, and the hash of their content.
+"""Find the files of models on this machine, fetch them first if they are on S3, and hash their content.
 
-Both are done once for all workers of a node, and remembered in its cache: `~/.cache/wicdistil`, or `wicdistil` in
-`XDG_CACHE_HOME`.
+Each node fetches and hashes once for all its workers, and keeps the results in its cache: `~/.cache/wicdistil`, or
+`wicdistil` in `XDG_CACHE_HOME`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from corpusgen.errors import StageError
+from corpusgen.io.atomic import write_text
 from corpusgen.io.files import inside
 from corpusgen.io.hashing import short_hash
 from corpusgen.io.node_cache import cache_folder, local_copy, locked
@@ -29,10 +30,10 @@ _BLOCKS = 64
 
 
 def local_path(name: str) -> str:
-    """Where a file or folder lies on this machine; an object or a prefix of S3 is fetched, unless a worker here has.
+    """Return where a file or folder is on this machine; fetch an object or a prefix of S3 if no worker here has it.
 
-    A copy is of the names, sizes and times that the objects have now: what has changed there is fetched again. Copies
-    stay until somebody removes them, as those of the model hub do.
+    A copy is identified by the current names, sizes and times of the objects: what has changed is fetched again.
+    Copies stay until somebody removes them, like those of the model hub.
     """
     if not name.startswith(S3):
         return os.path.expanduser(name)
@@ -40,7 +41,7 @@ def local_path(name: str) -> str:
     found = sorted((info.path, info.size, info.modified) for info in files.tree())
     if not found:
         raise StageError(f"{name}: there is no such object, and none below it")
-    if found[0][0] == "":  # the object itself: what has names that go on from its own is something else
+    if found[0][0] == "":  # the object itself: others merely begin with the same name
         found = found[:1]
     last_step = inside(files.url.rpartition("/")[2])
 
@@ -58,7 +59,7 @@ def local_path(name: str) -> str:
 
 
 def is_on_s3(name: str) -> bool:
-    """Whether there is such an object or prefix; nothing is fetched."""
+    """Return whether an object or prefix exists, without fetching anything."""
     return any(True for _ in _s3(name).tree())
 
 
@@ -69,9 +70,9 @@ def _s3(name: str) -> S3Files:
 
 
 def content_hash_of(path: Path) -> str:
-    """The hash of a file, or of all files in a folder with their names.
+    """Return the hash of a file, or of all files in a folder with their names.
 
-    It is computed once on a machine, as long as no size and no time of a file changes.
+    It is computed once per machine, until the size or time of a file changes.
     """
     name, state = os.path.realpath(path), short_hash(json.dumps([_state(path, file) for file in _files_of(path)]))
     notes = cache_folder() / "hashes.json"
@@ -82,16 +83,14 @@ def content_hash_of(path: Path) -> str:
             if name not in known or known[name]["state"] != state:
                 known = {other: note for other, note in known.items() if os.path.exists(other)}
                 known[name] = {"state": state, "sha256": hash_files(path)}
-                unfinished = notes.with_suffix(".partial")
-                unfinished.write_text(json.dumps(known, indent=1))
-                os.replace(unfinished, notes)
+                write_text(notes, json.dumps(known, indent=1))
             return known[name]["sha256"]
-    except OSError:  # a cache that cannot be written: then each worker computes it for itself
+    except OSError:  # the cache cannot be written: each worker computes the hash for itself
         return hash_files(path)
 
 
 def hash_files(path: Path) -> str:
-    """The hash itself, computed now."""
+    """Compute the hash of `content_hash_of` without the cache."""
     if path.is_file():
         return _hash_of_file(path)
     digest = hashlib.sha256()

@@ -1,9 +1,9 @@
-"""How much memory of a GPU a worker needs, from the configuration of its model and the size of its batches.
+"""Estimate the GPU memory that a worker needs from the configuration of its model and the size of its batches.
 
-Weights are counted exactly. Of a batch, what is alive at the same time was counted in the code of the models and found
-to agree with measurements on a CPU: an encoder holds three states and two inner states of a token, the masked LM's
-head two tables of scores, a translator its cache of keys and values and six tables of scores. Attention is taken to
-keep no table of all pairs, as PyTorch's own does not.
+Weights are counted exactly. What a batch keeps alive at the same time was counted in the code of the models and agrees
+with measurements on a CPU: an encoder holds three states and two inner states per token, the masked LM's head two
+tables of scores, a translator its cache of keys and values and six tables of scores. Attention is assumed to keep no
+table of all pairs, as PyTorch's own does not.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from corpusgen.models.files import local_path
 _BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
 _SCORE = 4  # scores are float32 everywhere
 _SPECIAL_TOKENS = 2
-# Of a translator whose files do not tell its size, that of a Transformer-big is assumed, as in WMT's models.
+# Where the files of a translator do not tell its size, a Transformer-big is assumed, as in WMT's models.
 _LAYERS, _WIDTH, _VOCABULARY = 6, 1024, 42_000
 
 
 @dataclass(frozen=True)
 class GpuNeed:
-    """Bytes of weights, and those of a batch of so many tokens, which `setting` sets."""
+    """The bytes of the weights and of a batch of `tokens` tokens, a number that `setting` sets."""
 
     setting: str
     weights: float
@@ -37,7 +37,7 @@ class GpuNeed:
 
 
 def masked_need(settings: MaskedSettings, shortest: int, states: bool) -> GpuNeed:
-    """What a masked LM needs for texts of at least `shortest` words; `states`: also asked for its inner states."""
+    """Return what a masked LM needs for texts of at least `shortest` words, with its inner states if `states`."""
     from transformers import AutoModelForMaskedLM
 
     size = _BYTES.get(settings.dtype, _BYTES["float16"])
@@ -56,7 +56,7 @@ def masked_need(settings: MaskedSettings, shortest: int, states: bool) -> GpuNee
 
 
 def _one_translator(settings: TranslatorSettings, shortest: int) -> GpuNeed:
-    """What one direction needs."""
+    """Return what the translator of one direction needs."""
     size = _BYTES.get(settings.compute_type, _BYTES["float16"])
     if settings.backend == "transformers":
         from transformers import AutoModelForSeq2SeqLM
@@ -67,7 +67,7 @@ def _one_translator(settings: TranslatorSettings, shortest: int) -> GpuNeed:
     else:
         weights = float(_largest_file(settings.model or ""))
         layers, width, vocabulary = _LAYERS, _WIDTH, _VOCABULARY
-    # Keys and values, of the words so far and of the source, in each layer.
+    # Keys and values of the words so far and of the source, in each layer.
     tokens = tokens_in_a_batch(settings.batch_tokens, TRANSLATOR_TOKENS, "cuda")
     cache = 4 * layers * tokens * settings.beam * width * size
     texts = max(1, tokens // (shortest + _SPECIAL_TOKENS))
@@ -75,7 +75,7 @@ def _one_translator(settings: TranslatorSettings, shortest: int) -> GpuNeed:
 
 
 def translators_need(sides: Sequence[TranslatorSettings], shortest: int) -> GpuNeed | None:
-    """What translators in one worker need for texts of at least `shortest` words; None if none runs on GPUs."""
+    """Return what one worker's translators need for texts of at least `shortest` words; None if none runs on GPUs."""
     needs = [_one_translator(side, shortest) for side in sides if side.backend != "bergamot"]
     if not needs:
         return None
@@ -85,7 +85,7 @@ def translators_need(sides: Sequence[TranslatorSettings], shortest: int) -> GpuN
 
 
 def _built(auto_class: Any, name: str, revision: str | None) -> tuple[Any, int]:
-    """The configuration of a model, and how many parameters it has; its weights are not read."""
+    """Return the configuration of a model and its number of parameters, without reading the weights."""
     import torch
     from transformers import AutoConfig
 
@@ -99,7 +99,7 @@ def _built(auto_class: Any, name: str, revision: str | None) -> tuple[Any, int]:
 
 
 def _largest_file(model: str) -> int:
-    """The weights of a translator: nothing else there is as large."""
+    """Return the size of a translator's weights: no other file of it is as large."""
     path = Path(local_path(model))
     files = [path] if path.is_file() else [file for file in path.glob("*") if file.is_file()]
     return max((os.path.getsize(file) for file in files), default=0)

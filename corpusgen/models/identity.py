@@ -1,11 +1,11 @@
-"""Which models a corpus was made with: id, revision and a hash of the very files, for its corpus.json."""
+"""Identify the models that a corpus was made with by id, revision and a hash of their files, for its corpus.json."""
 
 from __future__ import annotations
 
 import importlib.util
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -19,7 +19,7 @@ _LETTERS_OF_A_HASH = 12
 
 
 class NamedModel(NamedTuple):
-    """A model that the settings name: files on every machine that uses it, files or a hub id, or a package."""
+    """A model that the settings name: files on every machine that uses it, a folder or hub id, or a package."""
 
     role: str
     kind: Literal["files", "hub", "package"]
@@ -27,7 +27,7 @@ class NamedModel(NamedTuple):
     revision: str | None = None
 
     def describe(self) -> dict[str, Any]:
-        """What it is now, for corpus.json."""
+        """Return what the model is now, for corpus.json."""
         match self.kind:
             case "files":
                 return describe(self.id)
@@ -38,14 +38,14 @@ class NamedModel(NamedTuple):
 
     @property
     def path(self) -> str | None:
-        """Where it lies on a disk; None if it comes from a hub, a package or S3."""
+        """Return the model's path on disk; None if it comes from a hub, a package or S3."""
         path = os.path.expanduser(self.id)
         if self.kind == "package" or path.startswith((embedded.PREFIX, S3)):
             return None
         return path if self.kind == "files" or os.path.exists(path) or can_only_be_a_path(path) else None
 
     def is_absent(self) -> bool:
-        """Whether a worker on this machine would look for it in vain."""
+        """Return whether a worker on this machine would not find the model."""
         if self.path is not None:
             return not os.path.exists(self.path)
         if self.id.startswith(S3):
@@ -56,13 +56,13 @@ class NamedModel(NamedTuple):
 
 
 def describe(name: str) -> dict[str, Any]:
-    """A file or folder, here or on S3, with the hash of what is there; null if it is not on this machine."""
+    """Describe a file or folder, here or on S3, by the hash of its content; null if it is not on this machine."""
     path = Path(local_path(name))
     return {"id": name, "sha256": _hash_of(path) if path.exists() else None}
 
 
 def describe_hub_model(model: str, revision: str | None) -> dict[str, Any]:
-    """A folder or an embedded model, or a hub id with the commit that it stands for now."""
+    """Describe a folder or an embedded model by its hash, or a hub id by its current commit."""
     if model.startswith(embedded.PREFIX):
         return {"id": model, "sha256": embedded.content_hash(model)}
     if os.path.exists(local_path(model)):
@@ -71,10 +71,10 @@ def describe_hub_model(model: str, revision: str | None) -> dict[str, Any]:
 
 
 def confirmed(name: str, revision: str | None, recorded: Mapping[str, Any] | None) -> tuple[str, str | None]:
-    """Where a model lies on this machine, or its hub id, and the revision to load; StageError if it is another one.
+    """Return a model's path on this machine or its hub id, and the revision to load; StageError if it is another one.
 
-    `recorded` is what the driver saw and corpus.json holds. Of a hub's model it is a commit, and that very one is
-    loaded; of all others a hash of their content, which must be the same here.
+    `recorded` is what the driver saw and corpus.json holds. For a hub model it is a commit, and exactly that one is
+    loaded. For all others it is a hash of their content, which must be the same here.
     """
     recorded = recorded or {}
     if name.startswith(embedded.PREFIX):
@@ -82,7 +82,7 @@ def confirmed(name: str, revision: str | None, recorded: Mapping[str, Any] | Non
         return name, revision
     path = local_path(name)
     if recorded.get("sha256"):
-        if not os.path.exists(path):  # some names could be taken for those of a hub
+        if not os.path.exists(path):  # the name might pass for a hub id
             raise StageError(f"{name} is not on the node {socket.gethostname()}: all nodes need it, or a place on S3")
         compare_identity(name, _hash_of(Path(path)), recorded["sha256"])
     elif recorded.get("revision") and os.path.exists(path):
@@ -91,28 +91,32 @@ def confirmed(name: str, revision: str | None, recorded: Mapping[str, Any] | Non
 
 
 def _hash_of(path: Path) -> str:
-    """Of what is there, and of what is read with it."""
+    """Return the hash of a model's files and of those read with them."""
     beside = _beside(path)
     own = content_hash_of(path)
     return content_hash([own, *((file.name, content_hash_of(file)) for file in beside)]) if beside else own
 
 
 def _beside(path: Path) -> list[Path]:
-    """Files that belong to a model and lie beside it: words of a matrix, sub-words and dictionaries of a translator."""
-    from corpusgen.models.translate.subwords import find_subword_files  # not for those who only use an encoder
-
+    """Return files next to a model that belong to it: a matrix's words, a translator's sub-words and dictionaries."""
     folder = path.absolute().parent
     if path.suffix == ".npy":
         return [file for file in (path.with_suffix(".txt"), path.with_suffix(".words")) if file.is_file()][:1]
     if path.suffix == ".pt":
-        return [*sorted(folder.glob("dict.*.txt")), *sorted(find_subword_files(folder).values())]
-    if (path / "model.bin").is_file():  # of CTranslate2
-        return sorted(file for file in find_subword_files(path).values() if file.parent == folder)
+        return [*sorted(folder.glob("dict.*.txt")), *sorted(_subword_files(folder))]
+    if (path / "model.bin").is_file():  # a CTranslate2 model
+        return sorted(file for file in _subword_files(path) if file.parent == folder)
     return []
 
 
+def _subword_files(folder: Path) -> Iterable[Path]:
+    from corpusgen.models.translate.subwords import find_subword_files  # encoders need none of it
+
+    return find_subword_files(folder).values()
+
+
 def compare_identity(name: str, found: str | None, expected: str | None) -> None:
-    """Raise StageError if a model on this node is another one than the corpus was begun with."""
+    """Raise StageError if a model on this node is not the one that the corpus was started with."""
     if found and expected and found != expected:
         raise StageError(
             f"{name} is another one on the node {socket.gethostname()} than where the corpus was begun: {found} here, "
@@ -121,17 +125,17 @@ def compare_identity(name: str, found: str | None, expected: str | None) -> None
 
 
 def can_only_be_a_path(model: str) -> bool:
-    """Whether it cannot be a hub id, which is a name or an owner's and a name."""
+    """Return whether a name cannot be a hub id, which is `name` or `owner/name`."""
     return model.startswith((".", "/", "~")) or model.count("/") > 1
 
 
 def short_name(model: str) -> str:
-    """How a model is called: the name of its file or folder, a hub id as it is."""
+    """Return a model's short name: that of its file or folder, or its hub id."""
     return model.rstrip("/").rpartition("/")[2] if can_only_be_a_path(model) else model
 
 
 def version_text(described: Mapping[str, Any]) -> str:
-    """Which version of a model was described, in a few words."""
+    """Name the version of a described model in a few words."""
     if described.get("sha256"):
         return f"sha256 {described['sha256'][:_LETTERS_OF_A_HASH]}…"
     revision = described.get("revision")
@@ -152,14 +156,14 @@ def _describe_package(name: str) -> dict[str, Any]:
 
 @cache
 def _commit_on_hub(model: str, revision: str | None) -> str | None:
-    """Ask the hub or, without a connection, its cache on this machine."""
+    """Return a model's commit, from the hub or, without a connection, from its cache on this machine."""
     from huggingface_hub import HfApi, try_to_load_from_cache
     from huggingface_hub.errors import HFValidationError
 
     try:
         return HfApi().model_info(model, revision=revision, timeout=5).sha
-    except HFValidationError:  # a path of a folder that is not there
+    except HFValidationError:  # the path of a missing folder
         return None
-    except Exception:  # of whichever HTTP library the hub's client uses: no answer is no reason to stop
+    except Exception:  # from whichever HTTP library the hub's client uses; a build can do without the answer
         cached = try_to_load_from_cache(model, "config.json", revision=revision)
         return Path(cached).parent.name if isinstance(cached, str) else None

@@ -1,7 +1,7 @@
-"""Masked-token prediction in bulk: which whole words a masked language model would put in a target's place.
+"""Predict in bulk which whole words a masked language model would put in a target's place.
 
-Nearly all the time must go to the matrix products of the encoder. So texts of like length share a batch, the head
-sees the masked places and nothing else, and only the best candidates leave the device.
+Nearly all the time should go to the matrix products of the encoder. So texts of similar length share a batch, the head
+sees only the masked places, and only the best candidates leave the device.
 """
 
 from __future__ import annotations
@@ -20,32 +20,32 @@ import torch
 from corpusgen.errors import StageError
 from corpusgen.models.batches import ENCODER_TOKENS, padded_batches, run_or_halve, tokens_in_a_batch
 from corpusgen.models.encoders import choose_device, choose_dtype, load_encoder, longest_input, on_device, padded
+from corpusgen.models.spans import ReadText, reasons_for, window
 
 SHARED_PIECE = "target shares a word piece with its neighbours"
 INSIDE_WORD = "target begins inside a word"
-NO_PIECE = "target has no word piece"
-TOO_LONG = "target is longer than the model's input"
-OUTSIDE = "span is empty or outside the text"
+_REASONS = reasons_for("target", blank_is_outside=True)
+OUTSIDE, NO_PIECE, TOO_LONG = _REASONS.outside, _REASONS.no_piece, _REASONS.too_long
 
 _TEXTS_AT_ONCE = 1000  # encodings are large objects: keep few of them
-_EQUALS = 28  # words beyond the best that may be as probable as the last of them
+_EQUALS = 28  # extra words to look at, as they may tie with the last of the best
 
 
 class Candidates(NamedTuple):
-    """Words for one place, the most probable first; of equally probable ones the first in the vocabulary first."""
+    """The words for one place, the most probable first; equally probable ones are in the vocabulary's order."""
 
     words: list[str]
     probabilities: npt.NDArray[np.float32]
     reason: str | None
-    """Why there are none; one of the constants of this module."""
+    """Why there are no words; one of the constants of this module."""
 
 
 @dataclass(frozen=True)
 class Predictions:
-    """The candidates of many places, flat: those of place i lie at `offsets[i]:offsets[i + 1]`.
+    """The candidates of many places, flat: those of place i are at `offsets[i]:offsets[i + 1]`.
 
-    `words` are indices into `vocabulary`, all words the model can predict, so that what belongs to a word (its vector,
-    say) need be looked up once only.
+    `words` are indices into `vocabulary`, all words the model can predict, so that what belongs to a word, such as its
+    vector, has to be looked up only once.
     """
 
     vocabulary: list[str]
@@ -58,7 +58,7 @@ class Predictions:
         return len(self.reasons)
 
     def __getitem__(self, index: int) -> Candidates:
-        index = range(len(self))[index]  # from the end too, and never beyond it
+        index = range(len(self))[index]  # allows negative indices, and raises IndexError beyond the end
         start, end = self.offsets[index : index + 2]
         words = [self.vocabulary[word] for word in self.words[start:end].tolist()]
         return Candidates(words, self.probabilities[start:end], self.reasons[index])
@@ -67,7 +67,7 @@ class Predictions:
         return (self[index] for index in range(len(self)))
 
     def columns(self) -> tuple[pa.ListArray, pa.ListArray]:
-        """Words and probabilities as Arrow columns, a list per place."""
+        """Return words and probabilities as Arrow columns, with a list for each place."""
         words = pa.array(self.vocabulary, pa.string()).take(pa.array(self.words))
         probabilities = pa.array(self.probabilities)
         offsets = pa.array(self.offsets)
@@ -80,21 +80,21 @@ class _Pieces:
 
     vocabulary: list[str]
     word: npt.NDArray[np.int32]
-    """2 × pieces: the word that a piece stands for, or -1; first inside, then at the beginning of a word.
+    """2 × pieces: the word that a piece stands for, or -1; row 0 is for inside a word, row 1 for its beginning.
 
     Byte-level BPE and SentencePiece mark pieces that follow a space. At the beginning of a text or after a bracket
-    pieces have no mark; there the words are those pieces without it that exist with it too.
+    pieces have no mark; there the words are the unmarked pieces that also exist with a mark.
     """
     opens: npt.NDArray[np.bool_]
     """Whether a piece opens a word."""
     lone_marker: int | None
     """The mark as a piece of its own; it belongs to the word that follows."""
     marked: bool
-    """Whether pieces that open a word are marked, and not, as in WordPiece, those that do not."""
+    """Whether the pieces that open a word are marked; WordPiece marks those that do not."""
 
     @classmethod
     def of(cls, tokenizer: Any, size: int) -> _Pieces:
-        """Sort the pieces of a fast tokenizer; the model's vocabulary may have more than those."""
+        """Sort the pieces of a fast tokenizer; the model's vocabulary may be larger."""
         import tokenizers
 
         pieces: dict[str, int] = tokenizer.get_vocab()
@@ -122,24 +122,24 @@ class _Pieces:
 
 
 class _Masked(NamedTuple):
-    """A text as the model gets it."""
+    """A text as the model gets it, and the place of its first mask."""
 
     ids: list[int]
     place: int
     opens: bool
-    """Whether the target's first piece is one that opens a word, as all do in the middle of a plain sentence."""
+    """Whether the target's first piece opens a word, as it always does in the middle of a plain sentence."""
 
 
 class _Word(NamedTuple):
-    """A text as the model gets it, and the first and the last piece of a word in it."""
+    """A text as the model gets it, and the first and last piece of a word in it."""
 
-    ids: list[int]
+    ids: tuple[int, ...]
     first: int
     last: int
 
 
 class _Best(NamedTuple):
-    """On the device: the best scores of each place with their pieces, and the logarithm of the sum of all."""
+    """Each place's best scores with their pieces, and the log-sum-exp of all its scores, on the device."""
 
     values: torch.Tensor
     pieces: torch.Tensor
@@ -147,15 +147,15 @@ class _Best(NamedTuple):
 
 
 class MaskedPredictor:
-    """Predicts words for masked places with any `AutoModelForMaskedLM`, from the hub or a folder.
+    """A predictor of words for masked places, with any `AutoModelForMaskedLM` from the hub or a folder.
 
     Candidates are whole words: single pieces that can stand for a word, of two or more letters and nothing else.
     Their probabilities are those of the full vocabulary. With `masks="piece"` each piece of the target becomes a mask
     and the first is predicted; with `masks="word"` the target becomes one mask.
 
-    `batch_tokens` bounds a batch, padding counted; by default it suits the device. `device` "auto" is a GPU if there
-    is one, `dtype` "auto" float16 there and float32 on a CPU. The same texts give the same bits in any order; in other
-    company they are batched otherwise, and probabilities may differ in the last digits.
+    `batch_tokens` bounds a batch, padding included; by default it suits the device. `device` "auto" is a GPU if there
+    is one; `dtype` "auto" is float16 there and float32 on a CPU. The same texts give the same bits in any order. Among
+    other texts they are batched differently, and probabilities may differ in the last digits.
     """
 
     def __init__(
@@ -176,7 +176,7 @@ class MaskedPredictor:
         self._tokenizer, self._model = _load(model, revision, choose_dtype(dtype, self._device))
         self._model.to(self._device).eval()
         self._backend = self._tokenizer.backend_tokenizer
-        self._backend.no_truncation()  # a tokenizer file may hold settings of the training: the window is ours
+        self._backend.no_truncation()  # a tokenizer file may hold training settings; we cut texts ourselves
         self._backend.no_padding()
         self._pieces = _Pieces.of(self._tokenizer, self._model.config.vocab_size)
         if not self._pieces.vocabulary:
@@ -192,16 +192,16 @@ class MaskedPredictor:
 
     @property
     def vocabulary(self) -> list[str]:
-        """All words that can be predicted."""
+        """Return all words that can be predicted."""
         return self._pieces.vocabulary
 
     def predict(self, texts: Sequence[str], spans: Sequence[tuple[int, int]]) -> Predictions:
-        """Candidates for the word at each text's span of characters.
+        """Return candidates for the word at each text's span of characters.
 
-        Every item gets an answer: where exactly the target cannot be masked there are no candidates, but a reason.
+        Every item gets an answer: where the target cannot be masked exactly, it is a reason instead of candidates.
         """
         masked, reasons = self._mask_all(texts, spans)
-        # By content too: then the batches, and with them the last bits, do not depend on the order of the texts.
+        # Sort by content too: then batches, and with them the last bits, do not depend on the order of the texts.
         order = sorted(masked, key=lambda index: (len(masked[index].ids), masked[index].ids, masked[index].place))
         words = np.full((len(reasons), self._top_k), -1, np.int32)
         probabilities = np.zeros((len(reasons), self._top_k), np.float32)
@@ -215,19 +215,16 @@ class MaskedPredictor:
         return Predictions(self.vocabulary, offsets, words[present], probabilities[present], reasons)
 
     def states(self, texts: Sequence[str], spans: Sequence[tuple[int, int]]) -> npt.NDArray[np.float32]:
-        """What the model makes of the word at each span where it stands, unmasked: a vector of unit length.
+        """Return a vector of unit length for the word at each span, which is not masked.
 
-        The mean of its pieces' states two thirds up, where word meaning is clearest. A word that cannot be found, or
-        does not fit the model's input, has a zero vector.
+        It is the mean of the word's piece states two thirds up the model, where word meaning is clearest. A word that
+        cannot be found, or does not fit the model's input, has a zero vector.
         """
         words: dict[int, _Word] = {}
-        for start in range(0, len(texts), _TEXTS_AT_ONCE):
-            some = list(texts[start : start + _TEXTS_AT_ONCE])
-            encodings = self._backend.encode_batch(some)
-            for index, (text, encoding) in enumerate(zip(some, encodings, strict=True), start):
-                pieces = self._pieces_of(text, spans[index], encoding)
-                if not isinstance(pieces, str) and len(encoding.ids) <= self._longest:
-                    words[index] = _Word(encoding.ids, *pieces)
+        for index, (text, span) in enumerate(zip(self._read(texts), spans, strict=True)):
+            pieces = self._pieces_of(text, span)
+            if not isinstance(pieces, str) and len(text.ids) <= self._longest:
+                words[index] = _Word(text.ids, *pieces)
         order = sorted(words, key=lambda index: (len(words[index].ids), words[index]))
         states = np.zeros((len(texts), self._model.config.hidden_size), np.float32)
         for batch in _batches(order, words, self._batch_tokens):
@@ -253,82 +250,65 @@ class MaskedPredictor:
     def _mask_all(
         self, texts: Sequence[str], spans: Sequence[tuple[int, int]]
     ) -> tuple[dict[int, _Masked], list[str | None]]:
-        """The texts that can be masked, by index, and the reasons why others cannot."""
+        """Mask the texts that can be masked; return them by index, and the reasons why others cannot."""
         if len(spans) != len(texts):
             raise ValueError(f"{len(texts)} texts, but {len(spans)} spans")
         masked: dict[int, _Masked] = {}
         reasons: list[str | None] = []
-        for start in range(0, len(texts), _TEXTS_AT_ONCE):
-            some = list(texts[start : start + _TEXTS_AT_ONCE])
-            encodings = self._backend.encode_batch(some)
-            for text, span, encoding in zip(some, spans[start : start + _TEXTS_AT_ONCE], encodings, strict=True):
-                result = self._mask(text, span, encoding)
-                if isinstance(result, _Masked):
-                    masked[len(reasons)] = result
-                reasons.append(None if isinstance(result, _Masked) else result)
+        for text, span in zip(self._read(texts), spans, strict=True):
+            result = self._mask(text, span)
+            if isinstance(result, _Masked):
+                masked[len(reasons)] = result
+            reasons.append(None if isinstance(result, _Masked) else result)
         return masked, reasons
 
-    def _mask(self, text: str, span: tuple[int, int], encoding: Any) -> _Masked | str:
-        """The text with its target masked, or the reason why not."""
-        found = self._pieces_of(text, span, encoding)
+    def _read(self, texts: Sequence[str]) -> Iterator[ReadText]:
+        for start in range(0, len(texts), _TEXTS_AT_ONCE):
+            some = list(texts[start : start + _TEXTS_AT_ONCE])
+            yield from map(ReadText, some, self._backend.encode_batch(some))
+
+    def _mask(self, text: ReadText, span: tuple[int, int]) -> _Masked | str:
+        """Return the text with its target masked, cut if it is too long for the model; or the reason why not."""
+        found = self._pieces_of(text, span)
         if isinstance(found, str):
             return found
         first, last = found
-        ids = encoding.ids
-        opens = bool(self._pieces.opens[ids[first]])
+        opens = bool(self._pieces.opens[text.ids[first]])
         if not opens and not self._pieces.marked:
             return INSIDE_WORD
         masks = [self._tokenizer.mask_token_id] * (1 if self._whole_target else last + 1 - first)
-        ids = ids[:first] + masks + ids[last + 1 :]
-        if len(ids) <= self._longest:
-            return _Masked(ids, first, opens)
-        return self._window(ids, first, len(masks), encoding.special_tokens_mask, opens)
-
-    def _pieces_of(self, text: str, span: tuple[int, int], encoding: Any) -> tuple[int, int] | str:
-        """The first and the last piece of the target, or the reason why there are none."""
-        start, end = span
-        surface = text[start:end].strip()
-        if not (0 <= start < end <= len(text) and surface):
-            return OUTSIDE
-        start = text.index(surface, start)
-        end = start + len(surface)
-        ids, offsets = encoding.ids, encoding.offsets
-        target = [index for index, (a, b) in enumerate(offsets) if max(a, start) < min(b, end)]
-        if not target:
-            return NO_PIECE
-        first, last = target[0], target[-1]
-        # Offsets may take in the space before a word, never a part of another.
-        if text[offsets[first][0] : start].strip() or text[end : offsets[last][1]].strip():
-            return SHARED_PIECE
-        if first and not self._pieces.opens[ids[first]] and ids[first - 1] == self._pieces.lone_marker:
-            first -= 1
-        return first, last
-
-    def _window(self, ids: list[int], place: int, masks: int, special: list[int], opens: bool) -> _Masked | str:
-        """As much of a text as the model takes, the target in the middle, between the text's special tokens."""
-        head = special.index(0)
-        tail = special[::-1].index(0)
-        room = self._longest - head - tail
-        if masks > room:
+        ids = [*text.ids[:first], *masks, *text.ids[last + 1 :]]
+        cut = window(ids, first, first + len(masks) - 1, text.special_ends, self._longest)
+        if cut is None:
             return TOO_LONG
-        body = ids[head : len(ids) - tail]
-        begin = min(max(place - head + masks // 2 - room // 2, 0), len(body) - room)
-        window = ids[:head] + body[begin : begin + room] + ids[len(ids) - tail :]
-        return _Masked(window, place - begin, opens)
+        ids, moved = cut
+        return _Masked(ids, first - moved, opens)
+
+    def _pieces_of(self, text: ReadText, span: tuple[int, int]) -> tuple[int, int] | str:
+        """Find the first and the last piece of the target, or return the reason why there are none."""
+        word = text.find(span, _REASONS)
+        if isinstance(word, str):
+            return word
+        if text.shares_piece(word):
+            return SHARED_PIECE
+        first = word.first
+        if first and not self._pieces.opens[text.ids[first]] and text.ids[first - 1] == self._pieces.lone_marker:
+            first -= 1
+        return first, word.last
 
     def _candidates(self, batch: list[_Masked]) -> list[tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]]]:
-        """Of each place the words and their probabilities, the best first."""
+        """Return the words of each place and their probabilities, the best first."""
         places = on_device(np.array([item.place for item in batch]), self._device)
         opens = np.array([int(item.opens) for item in batch])
         best = self._best(self._inputs(batch), places, on_device(opens, self._device))
-        # All of a batch's results come over at once: until here nothing has waited for the device.
+        # Copy all results of a batch at once: until here nothing has waited for the device.
         values, pieces, normalizer = (column.cpu().numpy() for column in best)
         if not np.isfinite(normalizer).all():  # as soon as one logit is NaN or infinite
             raise StageError(
                 f"{self._name} gives NaN or infinite scores in {self._model.dtype}: use dtype float32, or bfloat16 on "
                 "a GPU; if that is what you use, the weights are damaged"
             )
-        order = np.lexsort((pieces, -values))[:, : self._top_k]  # of equals the first in the vocabulary first
+        order = np.lexsort((pieces, -values))[:, : self._top_k]  # ties in the vocabulary's order
         values, pieces = np.take_along_axis(values, order, 1), np.take_along_axis(pieces, order, 1)
         words = self._pieces.word[opens[:, None], pieces]
         probabilities = np.exp(values - normalizer[:, None])
@@ -337,11 +317,11 @@ class MaskedPredictor:
 
     @torch.inference_mode()
     def _best(self, inputs: dict[str, torch.Tensor], places: torch.Tensor, opens: torch.Tensor) -> _Best:
-        """The best words of each place: scores, pieces, and what turns scores into probabilities. All on the device."""
+        """Return each place's best scores and pieces, and what turns scores into probabilities; all on the device."""
         self._places = places
         logits = self._model(**inputs).logits[:, 0].float()  # batch × vocabulary
         normalizer = logits.logsumexp(-1)
-        # Some more than are asked for: of those that are as good as the last the first are taken.
+        # Take some more than asked for: ties with the last one are broken by the vocabulary's order.
         scores = logits.masked_fill_(self._forbidden[opens], -torch.inf).topk(self._looked_at)
         return _Best(scores.values, scores.indices, normalizer)
 
@@ -363,19 +343,19 @@ class MaskedPredictor:
         if encoder is self._model:
             raise StageError(f"{self._name}: {type(self._model).__name__} has no encoder apart from its head")
         encoder.register_forward_hook(after_encoder)
-        with contextlib.suppress(AttributeError):  # in BERT's family the last layer after its attention is saved too
+        with contextlib.suppress(AttributeError):  # BERT's family also skips the last layer after its attention
             encoder.encoder.layer[-1].attention.output.register_forward_pre_hook(after_attention)
 
 
 def _is_word(text: str) -> bool:
-    """Two or more letters; many scripts write vowels and accents as marks that follow a letter."""
+    """Return whether a text is two or more letters; many scripts write vowels and accents as marks after a letter."""
     return len(text) > 1 and (
         text.isalpha() or (text[0].isalpha() and all(unicodedata.category(character)[0] in "LM" for character in text))
     )
 
 
 def _load(name: str, revision: str | None, dtype: torch.dtype) -> tuple[Any, Any]:
-    """Tokenizer and model, or an error that says what is wrong with them."""
+    """Load tokenizer and model, or raise an error that says what is wrong with them."""
     from transformers import AutoModelForMaskedLM
 
     tokenizer, model, missing = load_encoder(AutoModelForMaskedLM, name, revision, dtype, "masked language model")
@@ -390,6 +370,6 @@ def _load(name: str, revision: str | None, dtype: torch.dtype) -> tuple[Any, Any
 
 
 def _batches(order: list[int], inputs: Mapping[int, _Masked | _Word], most: int) -> Iterator[list[int]]:
-    """Cut the indices of inputs, sorted by length, into batches of so many tokens."""
+    """Cut the indices of inputs, sorted by length, into batches of at most `most` tokens."""
     for batch in padded_batches([len(inputs[index].ids) for index in order], most):
         yield [order[place] for place in batch]

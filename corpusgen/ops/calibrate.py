@@ -1,9 +1,9 @@
-"""What a cosine means in a file of word vectors, and which thresholds follow from it.
+"""The meaning of cosines in a file of word vectors, and the thresholds that follow from it.
 
 The paper took λ = 0.6 from the distribution of its vectors (fastText, 300 dimensions); in other vectors the same
-number may separate nothing. So we look at words drawn from the vocabulary, each as likely as any other, as targets
-are, and at three things: what random pairs reach, how near a word's nearest neighbours are, and how near words of
-one stem are.
+number may separate nothing. So words are drawn from the vocabulary, each as likely as any other, as targets are, to
+measure three things: what random pairs reach, how near a word's nearest neighbours are, and how near words of one
+stem are.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from corpusgen.models.vectors import WordVectors
 _PAPER = 0.6
 _PERCENTILES = (50, 90, 95, 99, 99.9)
 _NEIGHBOURS = (1, 5, 10)
-_LOOKED_AT = 100  # nearest words among which one of another form is looked for
+_LOOKED_AT = 100  # nearest words searched for one of another form
 _FEWEST_WORDS = 50
 _EXAMPLE_WORDS = 5
 _EXAMPLES_EACH = 3
-_DECIMALS = 5  # whatever the order in which a matrix product adds up
+_DECIMALS = 5  # hides the order in which a matrix product adds up
 _ROWS_AT_ONCE = 256
 _PAIRS_AT_ONCE = 1 << 14
 
@@ -45,7 +45,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class Example:
-    """A word, and other words just above and just below a threshold, the nearest to it first."""
+    """A word, and other words just above and just below a threshold, the nearest to the threshold first."""
 
     word: str
     above: list[tuple[str, float]]
@@ -54,17 +54,17 @@ class Example:
 
 @dataclass(frozen=True)
 class Threshold:
-    """A value for a setting of `rules`, why, and what it does."""
+    """A value for a setting of `rules`, the reason for it, and its effect."""
 
     setting: str
     value: float
     why: str
     random_share: float
-    """Of random pairs at or above it."""
+    """Share of random pairs at or above the value."""
     neighbours: float
-    """Words at or above it, of a word on average."""
+    """Number of words at or above the value, on average for each word."""
     words_with_neighbours: float
-    """Share of the words that have at least one of them in another form than their own."""
+    """Share of the words that have at least one such neighbour in another form than their own."""
     examples: list[Example]
 
 
@@ -74,18 +74,18 @@ class Calibration:
 
     dimension: int
     words: int
-    """Most frequent ones, among which neighbours are sought."""
+    """Number of most frequent words, among which neighbours are searched."""
     sampled: int
     pairs: int
     seed: int
     random_mean: float
     random_percentiles: dict[str, float]
     neighbours: dict[str, Spread]
-    """Of the 1st, 5th and 10th nearest word."""
+    """Cosines of the 1st, 5th and 10th nearest word."""
     other_form: Spread
-    """Of the nearest word that does not begin like the word itself."""
+    """Cosines of the nearest word that does not begin like the word itself."""
     same_stem: Spread | None
-    """Of words and the same with a common ending: if there are such endings."""
+    """Cosines of words and the same words with a common ending; None if there are no such endings."""
     suggestions: list[Threshold]
     paper: Threshold
 
@@ -95,17 +95,17 @@ def calibrate(
 ) -> Calibration:
     """Measure `pairs` random pairs and the neighbours of `words_sample` words among the `top` most frequent ones.
 
-    What is suggested, rounded to 0.01:
+    The suggestions, rounded to 0.01:
 
-    - `align_min_cosine` (λ): the 99th percentile of random pairs. The aligner has a choice of the few words of a
-      paraphrase that are not taken by others; of four unrelated ones, one reaches λ in four of a hundred sentences.
-    - `enrich_min_cosine`: the median cosine of a word and its nearest neighbour in another form. What replaces an
-      aligned word must be as near as the best that a typical word has; half of the words have none so near. λ would
+    - `align_min_cosine` (λ): the 99th percentile of random pairs. The aligner can choose from the few words of a
+      paraphrase that are not taken by others; of four unrelated words, one reaches λ in four of a hundred sentences.
+    - `enrich_min_cosine`: the median cosine of a word and its nearest neighbour in another form. The word that replaces
+      an aligned word must be as near as the best that a typical word has; half of the words have none as near. λ would
       not do: hundreds of words on the same topic reach it.
-    - `negative_max_cosine`: the 90th percentile of random pairs. Below it a word is no nearer to the target than
-      words are that have nothing to do with it. Between it and the other two, nothing is sure.
+    - `negative_max_cosine`: the 90th percentile of random pairs. Below it, a word is no nearer to the target than
+      unrelated words are. Between it and the other two, nothing is certain.
 
-    Only words in letters count, in lower case, as in the corpus. The same vectors and seed give the same result.
+    Only words of letters count, in lower case, as in the corpus. The same vectors and seed give the same result.
     """
     words = frequent_words(vectors.vocabulary, top)
     units = vectors.lookup(words)
@@ -157,7 +157,7 @@ def calibrate(
 
 
 def report(calibration: Calibration) -> str:
-    """Tables for the terminal: the distribution, the thresholds, and examples, since people decide by these."""
+    """Return tables for the terminal: the distribution, the thresholds, and examples, which people decide by."""
     lines = [
         f"{calibration.words} most frequent words, {calibration.dimension} dimensions; cosines of",
         f"  {calibration.pairs} random pairs: mean {calibration.random_mean:.2f}, "
@@ -187,7 +187,7 @@ def report(calibration: Calibration) -> str:
 
 
 def frequent_words(vocabulary: Sequence[str], top: int) -> list[str]:
-    """The first words in letters, in lower case, of a vocabulary that has the most frequent ones first."""
+    """Return the first `top` words of letters, in lower case, from a vocabulary sorted by descending frequency."""
     words: dict[str, None] = {}
     for word in vocabulary:
         if word.isalpha():
@@ -210,7 +210,7 @@ def _cosines(units: Floats, left: Ints, right: Ints) -> Floats:
 
 
 def _blocks(units: Floats, sample: Ints) -> Iterator[tuple[Ints, Floats]]:
-    """Some words at a time, with their cosines to all words, -1 to themselves."""
+    """Yield some words at a time, with their cosines to all words, and -1 to themselves."""
     for start in range(0, len(sample), _ROWS_AT_ONCE):
         some = sample[start : start + _ROWS_AT_ONCE]
         cosines = np.round(units[some] @ units.T, _DECIMALS)
@@ -219,21 +219,21 @@ def _blocks(units: Floats, sample: Ints) -> Iterator[tuple[Ints, Floats]]:
 
 
 def _nearest(words: Sequence[str], units: Floats, sample: Ints) -> tuple[Floats, Floats]:
-    """For each sampled word the cosines of its nearest words, and that of the nearest in another form."""
+    """Return, for each sampled word, the cosines of its nearest words, and of the nearest in another form."""
     count = min(_LOOKED_AT, len(words) - 1)
     nearest, other_form = [], []
     for some, cosines in _blocks(units, sample):
         order = np.argpartition(-cosines, count, axis=1)[:, :count]
         near = np.take_along_axis(cosines, order, 1)
         alike = [[_look_alike(words[a], words[b]) for b in row] for a, row in zip(some, order.tolist(), strict=True)]
-        # Where all of them begin alike, what comes next is at most as near as the last one.
+        # If all of them begin alike, the next word is at most as near as the last one.
         other_form.append(np.where(alike, near.min(axis=1, keepdims=True), near).max(axis=1))
         nearest.append(-np.sort(-near, axis=1))
     return np.concatenate(nearest), np.concatenate(other_form)
 
 
 def _count_above(units: Floats, sample: Ints, values: Sequence[float]) -> Ints:
-    """How many words are at or above each value, over all sampled words."""
+    """Count the words at or above each value, over all sampled words."""
     return sum(
         (np.array([(cosines >= value).sum() for value in values]) for _, cosines in _blocks(units, sample)),
         start=np.zeros(len(values), np.int64),
@@ -241,13 +241,13 @@ def _count_above(units: Floats, sample: Ints, values: Sequence[float]) -> Ints:
 
 
 def _look_alike(a: str, b: str) -> bool:
-    """Whether they begin alike, as forms and derivations of one stem do in most languages."""
+    """Return whether two words begin alike, as forms and derivations of one stem do in most languages."""
     half = (max(len(a), len(b)) + 1) // 2
     return a[:half] == b[:half]
 
 
 def _same_stem(words: Sequence[str], units: Floats) -> Spread | None:
-    """The cosines of pairs like word and words, for the ten most common endings that the vocabulary shows."""
+    """Return the cosines of pairs like "word" and "words", for the ten most common endings in the vocabulary."""
     rows = {word: row for row, word in enumerate(words)}
     pairs = [
         (row, rows[word[:-length]], word[-length:])

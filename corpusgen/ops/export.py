@@ -1,19 +1,16 @@
-"""Triples in other formats: JSON lines, the three files of the published code, a data set for `datasets`.
+"""Export of triples to other formats: JSON lines, the three files of the published code, a data set for `datasets`.
 
-Rows are written as they are read. What is written appears under its name only when it is whole, and never takes the
-place of anything unless that is asked for.
+Rows are written as they are read. An output appears under its name only when it is complete, and replaces an existing
+one only on request.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import re
-import secrets
-import shutil
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Literal, TextIO
 
@@ -22,6 +19,7 @@ import pyarrow.parquet as pq
 
 from corpusgen.corpus.stored_settings import open_store
 from corpusgen.errors import CorpusgenError
+from corpusgen.io.atomic import replace_folder, replacing, temporary_path
 from corpusgen.io.command_line import as_json
 from corpusgen.store import Store, TripleStore
 from corpusgen.store.rows import plain_rows
@@ -76,7 +74,7 @@ triples = load_dataset("parquet", data_files="{name}/data/*.parquet", split="tra
 
 
 def export(root: str, output: str, kind: Format, overwrite: bool = False) -> int:
-    """Write all triples that are committed; return how many."""
+    """Write all committed triples; return how many."""
     triples = TripleStore(open_store(root))
     if output == STANDARD_OUTPUT:
         if kind != "jsonl":
@@ -112,7 +110,7 @@ def _write_tsv(triples: TripleStore, folder: Path) -> int:
         for batch in triples.batches(columns):
             for name, (word, text) in TSV_FILES.items():
                 pairs = zip(batch[word].to_pylist(), batch[text].to_pylist(), strict=True)
-                # A tab or a line break inside of a sentence would shift everything behind it.
+                # A tab or a line break inside a sentence would shift everything after it.
                 files[name].writelines(f"{w.translate(_BREAKS)}\t{t.translate(_BREAKS)}\n" for w, t in pairs)
             rows += batch.num_rows
     return rows
@@ -138,7 +136,7 @@ def _write_dataset(triples: TripleStore, root: str, folder: Path, name: str) -> 
 
 
 def _cut(batches: Iterator[pa.RecordBatch], most: int) -> Iterator[pa.RecordBatch]:
-    """The batches, cut where a shard is full."""
+    """Yield the batches, split where a shard is full."""
     room = most
     for batch in batches:
         first = 0
@@ -173,12 +171,12 @@ def _dtype(kind: str) -> str:
 
 
 def _size(rows: int) -> str:
-    """As the hub calls it."""
+    """Return the size category of the hub for this number of rows."""
     bounds = [(1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M")]
     return next((label for bound, label in bounds if rows < bound), "1M<n<10M" if rows < 10_000_000 else "n>10M")
 
 
-# ------------------------------------------------------------- files that are whole or not there
+# ------------------------------------------------------------- files that are complete or absent
 
 
 @contextmanager
@@ -186,12 +184,13 @@ def _new_file(path: Path, overwrite: bool) -> Iterator[TextIO]:
     if path.is_dir():
         raise CorpusgenError(f"{path} is a folder; give a file for jsonl")
     _check_free(path, overwrite)
-    with _explained(path), _temporary(path, Path.unlink) as temporary:
-        with temporary.open("x", encoding="utf-8", newline="\n") as file:
+    with _explained(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with (
+            replacing(path, durable=True) as temporary,
+            temporary.open("x", encoding="utf-8", newline="\n") as file,
+        ):
             yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
 
 
 @contextmanager
@@ -200,20 +199,11 @@ def _new_folder(path: Path, overwrite: bool) -> Iterator[Path]:
     stranger = next((found for found in sorted(path.rglob("*")) if not _is_ours(found, path)), None)
     if path.exists() and (stranger or not path.is_dir()):
         raise CorpusgenError(f"{stranger or path} was not written by an export; it is never overwritten")
-    with _explained(path), _temporary(path, shutil.rmtree) as temporary:
+    with _explained(path), temporary_path(path) as temporary:
+        path.parent.mkdir(parents=True, exist_ok=True)
         temporary.mkdir()
         yield temporary
-        before = _beside(path)
-        try:
-            if path.exists():
-                os.rename(path, before)  # a folder cannot be replaced in one step; this one is still there if we die
-            os.rename(temporary, path)
-        except BaseException:
-            with suppress(OSError):  # where it cannot be put back, it stays beside
-                os.rename(before, path)
-            raise
-        if before.exists():
-            shutil.rmtree(before)
+        replace_folder(temporary, path)
 
 
 def _is_ours(found: Path, folder: Path) -> bool:
@@ -224,22 +214,6 @@ def _is_ours(found: Path, folder: Path) -> bool:
 def _check_free(path: Path, overwrite: bool) -> None:
     if path.exists() and not overwrite:
         raise CorpusgenError(f"{path} exists; give --overwrite to replace it")
-
-
-def _beside(path: Path) -> Path:
-    return path.parent / f".tmp-{path.name}-{secrets.token_hex(6)}"
-
-
-@contextmanager
-def _temporary(path: Path, remove: Callable[[Path], None]) -> Iterator[Path]:
-    """A name beside a path; whatever is there at the end is removed."""
-    temporary = _beside(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        yield temporary
-    finally:
-        with suppress(FileNotFoundError):
-            remove(temporary)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""How many of the targets became what: beside the figures of the paper."""
+"""The funnel of a corpus, from targets to triples, compared with that of the paper."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from corpusgen.store import CommittedTable, Store, TripleStore
+from corpusgen.store import Store
+from corpusgen.store.products import WORDS
 
-_FAR = 3  # of letters: what the paper calls a paraphrase that is not trivial
+_FAR = 3  # letters beyond which the paper calls a paraphrase not trivial
 
 
 @dataclass(frozen=True)
 class Funnel:
-    """Targets, those with a paraphrase and an aligned word, triples, and what kinds of them."""
+    """The numbers of targets, of those with a paraphrase and an aligned word, and of triples, in total and by kind."""
 
     targets: int
     aligned: int | None
@@ -28,7 +29,7 @@ class Funnel:
 PAPER = Funnel(1_000_000, None, 929_265, None, None, 242_643, 44_614)
 
 STEPS = (("targets", "targets"), ("with an aligned word", "aligned"), ("triples", "triples"))
-"""What the fields of a funnel are called, in the order in which one grows out of the other."""
+"""Labels of the steps of a funnel and their fields, in the order in which each follows from the one before."""
 
 KINDS = (
     ("wp is predicted", "enriched"),
@@ -36,11 +37,11 @@ KINDS = (
     (f"edit distance > {_FAR}", "far"),
     ("distinct targets", "distinct_targets"),
 )
-"""And those that tell triples apart; one triple may be of several kinds."""
+"""Labels and fields of the kinds of triples; one triple may be of several kinds."""
 
 
 class FunnelCount:
-    """A funnel counted batch by batch: of millions of rows only the distinct targets are kept."""
+    """A funnel counted batch by batch, which keeps only the distinct targets of millions of rows."""
 
     OF_TRIPLES = ("target", "positive_word", "positive_rule", "edit_distance")
     OF_REJECTS = ("aligned_start",)
@@ -67,7 +68,7 @@ class FunnelCount:
         self._failed_aligned += batch.num_rows - batch["aligned_start"].null_count
 
     def result(self) -> Funnel:
-        """Of everything that was added."""
+        """Return the funnel of everything that was added."""
         return Funnel(
             targets=self._triples + self._failed,
             aligned=self._triples + self._failed_aligned if self._aligns else None,
@@ -80,17 +81,17 @@ class FunnelCount:
 
 
 def funnel(store: Store) -> Funnel:
-    """Of what was committed."""
+    """Return the funnel of what is committed."""
     count = FunnelCount(store)
-    for batch in TripleStore(store).batches(FunnelCount.OF_TRIPLES):
+    for batch in WORDS.open(store).batches(FunnelCount.OF_TRIPLES):
         count.add_triples(batch)
-    for batch in CommittedTable(store, "generate", "rejects").batches(FunnelCount.OF_REJECTS):
+    for batch in WORDS.open_rejects(store).batches(FunnelCount.OF_REJECTS):
         count.add_rejects(batch)
     return count.result()
 
 
 def lines(ours: Funnel, paper: Funnel = PAPER) -> list[str]:
-    """A table for the terminal."""
+    """Return a table for the terminal."""
     found = [f"{'funnel':24}{'here':>12}{'':>8}{'paper':>12}"]
     for label, name in (*STEPS, *((f"  {label}", name) for label, name in KINDS)):
         columns = [_number(getattr(side, name), side.targets) for side in (ours, paper)]

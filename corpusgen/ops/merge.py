@@ -1,9 +1,9 @@
-"""Several stores as one: their committed units become the units of a new pass `generate`.
+"""Merging of stores: their committed units become the units of a new pass `generate`.
 
-A unit of the new plan stands for one unit of a source and names it with the hashes of its parts, so that its id follows
-from the very bytes that go into it. Its commit has the stages of the source, and behind them one more, `merge`, whose
-rejects are the triples that an earlier unit has too. So the books of the new store close like those of any other, and
-a merge that was killed goes on when the same command is given again.
+A unit of the new plan stands for one unit of a source. It names that unit with the hashes of its parts, so that its id
+follows from the exact bytes that go into it. Its commit has the stages of the source, followed by the stage `merge`,
+whose rejects are the triples that an earlier unit has too. So the counts of the new store add up as in any other, and
+the same command resumes a merge that was killed.
 """
 
 from __future__ import annotations
@@ -23,23 +23,24 @@ import pyarrow.parquet as pq
 from corpusgen.corpus.stored_settings import open_store
 from corpusgen.errors import CorpusgenError
 from corpusgen.io.hashing import content_hash
-from corpusgen.store import Commit, CommittedTable, Plan, StageCount, Store, Totals, Unit
+from corpusgen.store import Commit, Plan, StageCount, Store, Totals, Unit
 from corpusgen.store.parts import read_part
+from corpusgen.store.products import WORDS, check_holds_triples
 from corpusgen.store.status import PassStatus
 from corpusgen.tables import PARAPHRASES_TABLE
 
 DUPLICATE = "same sentence and target as another"
-_PASS = "generate"
+_PASS = WORDS.pass_name
 _STAGE = "merge"
 _VERSION = 1
-_KEY_BYTES = 16  # of a row in memory while duplicates are looked for
+_KEY_BYTES = 16  # for each row in memory while searching for duplicates
 
 Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class _Source:
-    """A store, and what it had committed when the merge looked at it."""
+    """A store, and what it had committed when the merge read it."""
 
     store: Store
     plan: Plan
@@ -48,6 +49,7 @@ class _Source:
     @classmethod
     def at(cls, root: str) -> _Source:
         store = open_store(root)
+        check_holds_triples(store)
         pass_store = store.pass_store(_PASS)
         return cls(store, pass_store.plan(), list(pass_store.commits()))
 
@@ -57,12 +59,12 @@ class _Source:
 
     @property
     def tables(self) -> dict[str, pa.Schema]:
-        """What is merged: not what is kept only for building again, which older stores do not have."""
+        """Return the tables to merge, without the one kept only for building again, which older stores do not have."""
         return {name: schema for name, schema in self.plan.tables.items() if name != PARAPHRASES_TABLE}
 
 
 def merge(output: str, roots: Sequence[str], say: Say = lambda line: None) -> Totals:
-    """Make, or go on with, a store of the triples and rejects of several; return what it adds up to."""
+    """Merge the triples and rejects of several stores into one, or resume; return its totals."""
     sources = [_Source.at(root) for root in roots]
     target = Store.at(output)
     _check(target, sources)
@@ -85,7 +87,7 @@ def merge(output: str, roots: Sequence[str], say: Say = lambda line: None) -> To
 
 
 def merged_units(store: Store) -> Mapping[str, Mapping[str, Any]] | None:
-    """Of each unit of a merged store where it comes from: `store`, `unit`, and who made it when; None of any other."""
+    """Return the origin of each unit of a merged store: `store`, `unit`, who made it, when; None for other stores."""
     if "merged" not in store.corpus():
         return None
     return {unit.id: unit.records[0] for unit in store.pass_store(_PASS).plan().units}
@@ -116,11 +118,11 @@ def _columns(one: _Source, other: _Source) -> str:
 
 
 def _corpus(sources: Sequence[_Source]) -> dict[str, Any]:
-    """What the sources have in common is said as in any store; all that each says of itself is kept as it is."""
+    """Return the new corpus.json: what the sources have in common, as in any store, and all of each source's own."""
     corpora = [source.store.corpus() for source in sources]
     of_each = [corpus.get("settings", {}) for corpus in corpora]
     settings = _common(of_each)
-    # However their units were cut, readers ask how positives were made.
+    # Even if their units have different sizes, readers ask how positives were made.
     settings.setdefault("generate", _common([section.get("generate", {}) for section in of_each]))
     return {
         "passes": [_PASS],
@@ -133,34 +135,34 @@ def _corpus(sources: Sequence[_Source]) -> dict[str, Any]:
 
 
 def _common(sections: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """What is the same in all. Half a section, of rules say, would be read as a whole one: it is left out."""
+    """Return the entries that are equal in all. A section that differs is left out: half would be read as whole."""
     first, *others = sections
     return {key: value for key, value in first.items() if all(key in other and other[key] == value for other in others)}
 
 
 def _record(source: _Source, commit: Commit) -> dict[str, Any]:
-    """Whose unit this is, and who made it when: a source may be gone one day."""
+    """Return which unit of which store this is, who made it and when, since a source may disappear one day."""
     facts = {name: getattr(commit, name) for name in ("unit", "attempt", "worker", "committed_at")}
     parts = {name: part.sha256 for name, part in sorted(commit.parts.items())}
     return {"store": source.store.url, **facts, "parts": parts}
 
 
 def _repeated(commits: Sequence[tuple[_Source, Commit]]) -> list[npt.NDArray[np.bool_]]:
-    """Of each unit, which of its triples an earlier unit, or an earlier row, has already."""
+    """Return, for each unit, which of its triples an earlier unit or an earlier row already has."""
     keys = [_keys(source.store, commit) for source, commit in commits]
     together = np.concatenate([np.zeros(0, f"S{_KEY_BYTES}"), *keys])
     repeated = np.ones(len(together), bool)
-    repeated[np.unique(together, return_index=True)[1]] = False  # the index is that of the first
+    repeated[np.unique(together, return_index=True)[1]] = False  # the index of the first occurrence
     return np.split(repeated, np.cumsum([len(some) for some in keys])[:-1]) if keys else []
 
 
 def _keys(store: Store, commit: Commit) -> npt.NDArray[np.bytes_]:
-    if "triples" not in commit.parts:
+    if WORDS.table not in commit.parts:
         return np.zeros(0, f"S{_KEY_BYTES}")
-    table = CommittedTable(store, _PASS, "triples")
+    table = WORDS.open(store)
     digests = [
         hashlib.blake2b(f"{id_} {target}".encode(), digest_size=_KEY_BYTES).digest()
-        for batch in table.part_batches(commit.parts["triples"], ["id", "target"])
+        for batch in table.part_batches(commit.parts[WORDS.table], ["id", "target"])
         for id_, target in zip(batch["id"].to_pylist(), batch["target"].to_pylist(), strict=True)
     ]
     return np.array(digests, f"S{_KEY_BYTES}")
@@ -177,17 +179,17 @@ def _copy(
     }
     kept = len(repeated) - int(repeated.sum())
     if repeated.any():
-        triples = tables["triples"]
-        tables["triples"] = triples.filter(pa.array(~repeated))
-        if "rejects" in schemas:
-            lost = _as_rejects(triples.filter(pa.array(repeated)), schemas["rejects"])
-            before = tables.get("rejects", schemas["rejects"].empty_table())
-            tables["rejects"] = pa.concat_tables([before, lost])
+        triples = tables[WORDS.table]
+        tables[WORDS.table] = triples.filter(pa.array(~repeated))
+        if WORDS.rejects in schemas:
+            lost = _as_rejects(triples.filter(pa.array(repeated)), schemas[WORDS.rejects])
+            before = tables.get(WORDS.rejects, schemas[WORDS.rejects].empty_table())
+            tables[WORDS.rejects] = pa.concat_tables([before, lost])
     tables = {name: _of_unit(table, unit.id) for name, table in tables.items()}
     quarantined = list(_quarantined(source, commit))
     stages = [*commit.stages]
     count = StageCount(_STAGE, len(repeated), kept, {DUPLICATE: len(repeated) - kept} if repeated.any() else {})
-    if stages and stages[-1].name == _STAGE:  # a merged store merged again: one stage a name
+    if stages and stages[-1].name == _STAGE:  # a merged store merged again: stage names are unique
         last = stages.pop()
         count = replace(last + count, rows_in=last.rows_in, rows_out=kept)
     now = time.time()
@@ -201,7 +203,7 @@ def _quarantined(store: Store, commit: Commit) -> Iterator[dict[str, Any]]:
 
 
 def _as_rejects(triples: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Triples that are left out, with the columns that rejects have."""
+    """Return the triples that are left out, with the columns of rejects."""
     columns = []
     for field in schema:
         if field.name == "reason":
@@ -214,7 +216,7 @@ def _as_rejects(triples: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def _of_unit(table: pa.Table, unit: str) -> pa.Table:
-    """In the new store a row belongs to the new unit; whose that was, the plan says."""
+    """Assign the rows to the new unit; the plan records the unit that they come from."""
     place = table.schema.get_field_index("unit")
     if place < 0:
         return table

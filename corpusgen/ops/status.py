@@ -1,6 +1,6 @@
-"""`corpusgen status`: how far a build has got and how fast it goes, from its store alone.
+"""The status of a build, for `corpusgen status`: how far and how fast it is, from its store alone.
 
-Watching, a terminal shows a table that redraws itself; where there is none, each change is a line.
+With `--watch`, a terminal shows a table that redraws itself; elsewhere, each change is a line.
 """
 
 from __future__ import annotations
@@ -17,41 +17,41 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from corpusgen.engine.progress import duration
 from corpusgen.errors import StoreUnavailableError
 from corpusgen.io.command_line import as_json as to_json
 from corpusgen.io.terminal import visible
+from corpusgen.io.units import duration, unit_rate
 from corpusgen.ops.report.throughput import Finished, without_breaks
 from corpusgen.ops.summary import as_dict, failures, headline, stage_lines
 from corpusgen.store import Commit, Store, Totals
 from corpusgen.store.status import StoreStatus
 
 LOOK_SECONDS = 5.0
-_REST = 10  # a look at very many commits takes a while: then wait ten times as long before the next
-_RECENT = 200  # commits by which the pace is judged
+_REST = 10  # reading very many commits takes a while: then wait ten times as long before the next look
+_RECENT = 200  # number of latest commits that determine the pace
 
 log = logging.getLogger(__name__)
 Say = Callable[[str], None]
 
 
 class Pace:
-    """How fast the units of a pass are committed, judged by the latest of them."""
+    """The pace at which the units of a pass are committed, judged by the latest of them."""
 
     def __init__(self) -> None:
         self._recent: list[Finished] = []
 
     def add(self, commits: Iterable[Commit]) -> None:
-        """Take these into account. Commits say when they were made; in which order they are read does not matter."""
+        """Add commits, in any order: each says when it was made."""
         known = (*self._recent, *map(Finished.of, commits))
         self._recent = sorted((unit for unit in known if unit.time), key=lambda unit: unit.time)[-_RECENT:]
 
     @property
     def latest(self) -> float | None:
-        """When the last unit was committed."""
+        """Return when the last unit was committed."""
         return self._recent[-1].time if self._recent else None
 
     def units_per_second(self, now: float) -> float | None:
-        """Since the build was last begun, as far as the latest units tell; None with fewer than two of them."""
+        """Return the pace since the build was last started, by the latest units; None with fewer than two of them."""
         stretches = without_breaks(self._recent)
         units = stretches[-1][2] if stretches else []
         seconds = max(now, units[-1].time) - units[0].time if units else 0.0
@@ -67,7 +67,7 @@ class BuildStatus:
         self.url = store.url
 
     def look(self) -> tuple[list[str], float]:
-        """Read what is new: the passes that have changed or begun, and how many seconds it took."""
+        """Read what is new; return the passes that have changed or begun, and how many seconds the reading took."""
         started, changed = time.monotonic(), []
         for name, commits in self._status.refresh().items():
             if commits or name not in self._paces:
@@ -77,25 +77,25 @@ class BuildStatus:
 
     @property
     def complete(self) -> bool:
-        """Whether no pass has anything left to do."""
+        """Return whether no pass has anything left to do."""
         return self._status.complete
 
     @property
     def planned(self) -> list[str]:
-        """All passes, begun or not."""
+        """Return all passes, begun or not."""
         return self._status.planned
 
     @property
     def begun(self) -> list[str]:
-        """Those that have begun."""
+        """Return the passes that have begun."""
         return list(self._paces)
 
     def totals(self, name: str) -> Totals:
-        """What a pass that has begun adds up to."""
+        """Return the totals of a pass that has begun."""
         return self._status.passes[name].totals
 
     def pace(self, name: str, now: float) -> tuple[float | None, float | None, float | None]:
-        """Units a second, seconds to go, seconds since the last commit; None for what is not known."""
+        """Return units per second, seconds to go, and seconds since the last commit; None for what is unknown."""
         totals, pace = self.totals(name), self._paces[name]
         rate = None if totals.complete else pace.units_per_second(now)
         to_go = (totals.units - totals.committed) / rate if rate else None
@@ -103,27 +103,27 @@ class BuildStatus:
         return rate, to_go, None if pace.latest is None else max(0.0, now - pace.latest)
 
     def line(self, name: str, now: float) -> str:
-        """A pass in one line."""
+        """Return a pass as one line."""
         return headline(name, self.totals(name)) + "".join(f", {words}" for words in self._pace_in_words(name, now))
 
     def _pace_in_words(self, name: str, now: float) -> Iterator[str]:
         rate, to_go, age = self.pace(name, now)
         if rate is not None:
-            yield in_words(rate)
+            yield unit_rate(rate)
         if to_go is not None:
             yield f"{duration(to_go)} to go"
         if age is not None and not self.totals(name).complete:
             yield f"last commit {duration(age)} ago"
 
     def lines(self, now: float) -> Iterator[str]:
-        """Everything, with the stages and some of the failures."""
+        """Yield everything line by line, with the stages and some of the failures."""
         for name, status in self._status.passes.items():
             yield self.line(name, now)
             yield from stage_lines(status.totals)
             yield from (f"    {line}" for line in failures(status, self.url))
 
     def as_dict(self, now: float) -> dict[str, Any]:
-        """Everything, for JSON."""
+        """Return everything, for JSON."""
         names = ("units_per_second", "seconds_to_go", "seconds_since_last_commit")
         return {
             name: {**as_dict(self.totals(name)), **dict(zip(names, self.pace(name, now), strict=True))}
@@ -131,15 +131,10 @@ class BuildStatus:
         }
 
 
-def in_words(rate: float) -> str:
-    """Units a second, or an hour where they are long."""
-    return f"{rate:,.1f} units/s" if rate >= 0.1 else f"{3600 * rate:,.1f} units/h"
-
-
 def watch(store: Store, say: Say, as_json: bool = False, sleep: Callable[[float], None] = time.sleep) -> None:
-    """Look again and again, until the build is complete."""
+    """Show the status again and again, until the build is complete."""
     status = BuildStatus(store)
-    changed, seconds = status.look()  # what is wrong with the store now is for the user; what is later may pass
+    changed, seconds = status.look()  # a store error now is for the user to see; a later one may pass
     with ExitStack() as stack:
         live: Live | None = None
         if sys.stdout.isatty() and not as_json:
@@ -189,6 +184,6 @@ def _cells(status: BuildStatus, name: str, now: float) -> Iterator[str]:
     yield f"{next(iter(totals.rows.values()), 0):,}"
     yield f"{totals.rejected:,}"
     yield f"[red]{totals.quarantined:,}[/red]" if totals.quarantined else "0"
-    yield "" if rate is None else in_words(rate)
+    yield "" if rate is None else unit_rate(rate)
     yield "" if to_go is None else duration(to_go)
     yield "" if age is None else f"{duration(age)} ago"

@@ -1,7 +1,7 @@
-"""`corpusgen submit`: the current folder goes to a Ray cluster, as a job that builds a corpus or trains a model there.
+"""`corpusgen submit`: send the current folder to a Ray cluster, as a job that builds a corpus or trains a model there.
 
-It takes the HTTP address of the cluster's dashboard and nothing else: no Ray runs on this machine. What goes over is
-the code and the settings. Texts, models and results belong where all nodes reach them.
+It needs only the HTTP address of the cluster's dashboard; no Ray runs on this machine. It sends the code and the
+settings. Texts, models and results belong where all nodes reach them.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from corpusgen.errors import ConfigError, CorpusgenError
 Say = Callable[[str], None]
 BUILD = Job(BuildConfig, results=("store",), command=("corpusgen.cli", "build"))
 
-# Whatever its name, a folder in which one of these lies is a virtual environment, a store or a run.
+# A folder that contains one of these is a virtual environment, a store or a run, whatever its name.
 _STAYS_HERE = ("pyvenv.cfg", "corpus.json", "checkpoints/last.pt")
-_LARGEST_REQUEST = 100 << 20  # more than that a dashboard refuses
+_LARGEST_REQUEST = 100 << 20  # a dashboard refuses more
 _SECRET = re.compile(r"SECRET|TOKEN|PASSWORD|CREDENTIAL|_KEY", re.IGNORECASE)
 _LOOK_AGAIN_SECONDS = 1.0
-_GIVE_UP_SECONDS = 300.0  # a dashboard that does not answer for so long will not; the job goes on without us
+_GIVE_UP_SECONDS = 300.0  # a dashboard silent for this long will not answer; the job continues
 
 log = logging.getLogger(__name__)
 
@@ -56,9 +56,9 @@ def submit(
     wait: bool = True,
     say: Say = print,
 ) -> int:
-    """Submit a build or a training and follow it to its end; the exit code, which is 0 only if the job succeeded.
+    """Submit a build or a training and follow it to its end; return the exit code, 0 only if the job succeeded.
 
-    A job that is submitted again goes on where the last one stopped. Ctrl-C stops it.
+    A job that is submitted again continues where the last one stopped. Ctrl-C stops it.
     """
     config = os.path.relpath(config)
     kind = find_job("train") if train else BUILD
@@ -71,7 +71,7 @@ def submit(
     with _explained(address):
         client = _connected(address)
         with tempfile.TemporaryDirectory() as folder:
-            # Ray hands the package on to every node; its name there is its hash.
+            # Ray passes the package on to every node, where its name is its hash.
             working_dir = str(packed(files, Path(folder) / "project.zip"))
             job = client.submit_job(
                 entrypoint=entrypoint(config, overrides, kind),
@@ -93,7 +93,7 @@ def submit(
 
 
 def _check_settings(config: str, overrides: Sequence[str], job: Job) -> None:
-    """ConfigError for settings that are wrong, or that would leave the results on a machine that goes away."""
+    """Raise ConfigError if the settings are wrong, or would leave the results on a machine that goes away."""
     settings = load_settings(job.settings, config, overrides)
     for name in job.results:
         place = getattr(settings, name)
@@ -105,13 +105,13 @@ def _check_settings(config: str, overrides: Sequence[str], job: Job) -> None:
 
 
 def entrypoint(config: str, overrides: Sequence[str], job: Job) -> str:
-    """The command that the cluster runs: the code that was sent, even where another version is installed."""
+    """Return the command that the cluster runs: the code that was sent, even where another version is installed."""
     settings = [word for override in overrides for word in ("--set", override)]
     return shlex.join(["python", "-m", *job.command, config, *settings])
 
 
 def environment(names: Sequence[str]) -> dict[str, str]:
-    """These variables with the values that they have here."""
+    """Return these variables with the values that they have here."""
     for name in names:
         if "=" in name:
             raise ConfigError(f"--env {name.partition('=')[0]}: give only the name; its value is taken from here")
@@ -129,7 +129,7 @@ def environment(names: Sequence[str]) -> dict[str, str]:
 
 
 def files_to_send(folder: Path) -> list[Path]:
-    """The files of a folder, relative to it, without hidden and ignored ones, environments, stores and runs."""
+    """Return the files of a folder, relative to it, without hidden and ignored files, environments, stores and runs."""
     wanted = _not_ignored(folder)
     found: list[Path] = []
     for place, folders, names in os.walk(folder):
@@ -147,13 +147,13 @@ def _stays(folder: Path) -> bool:
 
 
 def _not_ignored(folder: Path) -> set[Path] | None:
-    """What git knows of or would add: the rules of .gitignore; None where there is no repository."""
+    """Return the files that git tracks or would add, by the rules of .gitignore; None outside a repository."""
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     try:
         listed = subprocess.run(command, cwd=folder, capture_output=True, check=True, text=True).stdout
     except (OSError, subprocess.CalledProcessError) as error:
         if any((place / ".git").exists() for place in (folder, *folder.parents)):
-            said = getattr(error, "stderr", None) or error  # what is ignored may be secret
+            said = getattr(error, "stderr", None) or error  # ignored files may be secret
             raise ConfigError(f"{folder}: git cannot say which files are ignored: {said}") from error
         return None
     return {Path(name) for name in listed.split("\0") if name}
@@ -175,7 +175,7 @@ def _check_size(files: Sequence[Path]) -> None:
 
 
 def packed(files: Sequence[Path], target: Path) -> Path:
-    """A zip file of them; the same files give the same bytes, so that a node that has them fetches nothing."""
+    """Write a zip file; the same files give the same bytes, so that a node that has them fetches nothing."""
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as package:
         for path in files:
             entry = zipfile.ZipInfo.from_file(path, path.as_posix())
@@ -189,14 +189,14 @@ def packed(files: Sequence[Path], target: Path) -> Path:
 
 
 def _connected(address: str) -> Any:
-    """A client of the cluster's dashboard."""
+    """Return a client of the cluster's dashboard."""
     parts = urlsplit(address)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ConfigError(f"--address {address}: expected that of the dashboard, for example http://127.0.0.1:8265")
-    # Ask at the door: Ray itself would knock for minutes.
+    # Test the port first: Ray itself would try for minutes.
     port = parts.port or (443 if parts.scheme == "https" else 80)
     socket.create_connection((parts.hostname, port), timeout=10).close()
-    for name in ("RAY_API_SERVER_ADDRESS", "RAY_ADDRESS"):  # to Ray they count for more than what it is told
+    for name in ("RAY_API_SERVER_ADDRESS", "RAY_ADDRESS"):  # Ray prefers them to its argument
         os.environ.pop(name, None)
     for name in ("dashboard_sdk", "job.sdk"):
         logging.getLogger(f"ray.dashboard.modules.{name}").setLevel(logging.WARNING)
@@ -205,7 +205,7 @@ def _connected(address: str) -> Any:
 
 @contextmanager
 def _explained(address: str) -> Iterator[None]:
-    """What Ray raises when it is not reached, or refuses, as an error that says what to do."""
+    """Turn what Ray raises when it is unreachable, or refuses, into an error that says what to do."""
     try:
         yield
     except OSError as error:
@@ -215,12 +215,12 @@ def _explained(address: str) -> Iterator[None]:
         ) from error
     except AuthenticationError as error:
         raise CorpusgenError(f"{address} {REFUSED}") from error
-    except RuntimeError as error:  # an answer that is not what Ray's client asked for
+    except RuntimeError as error:  # an unexpected answer for Ray's client
         raise CorpusgenError(f"{address}: {error}") from error
 
 
 async def _followed(client: Any, address: str, job: str) -> Any:
-    """Print the job's log to its end and return its description; a connection that breaks is made again."""
+    """Print the job's log to its end and return its description; reconnect if the connection breaks."""
     shown = 0
     while True:
         received = 0
@@ -240,7 +240,7 @@ async def _followed(client: Any, address: str, job: str) -> Any:
 
 
 def _info(client: Any, address: str, job: str) -> Any:
-    """How the job stands; a dashboard that does not answer is asked again."""
+    """Return the state of the job; ask again if the dashboard does not answer."""
     given_up = time.monotonic() + _GIVE_UP_SECONDS
     while True:
         try:
@@ -271,7 +271,7 @@ def _stopped(client: Any, address: str, job: str, say: Say) -> int:
 
 
 def exit_code(job: Any) -> int:
-    """That of the job's own command, if it had one: 2 if its settings were wrong, for example."""
+    """Return the exit code of the job's own command, if it has one: 2 if its settings were wrong, for example."""
     if job.status.value == "SUCCEEDED":
         return 0
     return max(1, job.driver_exit_code or 1)

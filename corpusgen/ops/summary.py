@@ -1,4 +1,4 @@
-"""What the commits of a pass add up to, for people and for programs."""
+"""Summaries of the commits of a pass, for people and for programs."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from corpusgen.store.status import PassStatus
 
 
 def headline(name: str, totals: Totals) -> str:
-    """A pass in one line."""
+    """Return a pass as one line."""
     rows = ", ".join(f"{count:,} {table}" for table, count in totals.rows.items())
     return f"{name}: {totals.committed:,} of {totals.units:,} units, {rows}"
 
 
 def summary(name: str, totals: Totals) -> str:
-    """A pass with its stages, and what they rejected."""
+    """Return a pass with its stages, and what they rejected."""
     return "\n".join([headline(name, totals), *stage_lines(totals)])
 
 
 def stage_lines(totals: Totals) -> Iterator[str]:
-    """What each stage took, gave and rejected."""
+    """Yield what each stage took in, gave out and rejected."""
     for stage in totals.stages.values():
         line = f"  {stage.name:12} {stage.rows_in:>12,} in {stage.rows_out:>12,} out"
         if stage.quarantined:
@@ -34,7 +34,7 @@ def stage_lines(totals: Totals) -> Iterator[str]:
 
 
 def failures(status: PassStatus, url: str) -> Iterator[str]:
-    """Some of what is in quarantine, and where the rest is."""
+    """Yield some of the failures in quarantine, and where the rest is."""
     for failure in status.failures():
         error, record = visible(str(failure["error"])), json.dumps(failure.get("record"))[:200]
         yield f"quarantined by {failure['stage']}: {error} ({record})"
@@ -43,7 +43,7 @@ def failures(status: PassStatus, url: str) -> Iterator[str]:
 
 
 def as_dict(totals: Totals) -> dict[str, Any]:
-    """The same for JSON."""
+    """Return the totals of a pass, for JSON."""
     return {
         "units": totals.units,
         "committed": totals.committed,

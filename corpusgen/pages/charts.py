@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
-import html
 import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from markupsafe import Markup
+
+from corpusgen.io.units import rounded_duration
 
 Numbers = npt.NDArray[np.float64]
+duration = rounded_duration  # the name that pages use
 
 WIDTH = 320
 LEFT, RIGHT, TOP = 4.0, 316.0, 20.0
-_MOST_POINTS = 400  # of a curve; more cannot be told apart
+_MOST_POINTS = 400  # per curve; more cannot be told apart
 _MOST_DOTS = 60
 _MOST_TICKS = 6
 
 
-def steps(label: str, edges: Sequence[Numbers], rates: Sequence[Numbers]) -> str:
-    """Rates over time as a line in steps, one piece for each stretch of time; nan is a hole in it."""
+def steps(label: str, edges: Sequence[Numbers], rates: Sequence[Numbers]) -> Markup:
+    """Draw rates over time as a step line, one piece for each stretch of time; NaN leaves a gap."""
     height, base = 112, 90.0
     end = float(edges[-1][-1])
     top = _round_up(max((float(np.nanmax(rate)) for rate in rates if not np.isnan(rate).all()), default=1.0))
-    parts = [f'<path class="grid" d="M{LEFT} {TOP}H{RIGHT}M{LEFT} {(TOP + base) / 2}H{RIGHT}"/>']
+    parts = [path("grid", f"M{LEFT} {TOP}H{RIGHT}M{LEFT} {(TOP + base) / 2}H{RIGHT}")]
     for times, rate in zip(edges, rates, strict=True):
         x = (LEFT + (RIGHT - LEFT) * times / end).round(1).tolist()
         y = (base - (base - TOP) * rate / top).round(1).tolist()
@@ -33,11 +36,11 @@ def steps(label: str, edges: Sequence[Numbers], rates: Sequence[Numbers]) -> str
             area += f"V{base if math.isnan(level) else level}H{until}"
             if not math.isnan(level):
                 line += f"{f'M{since} {level}' if math.isnan(before) else f'V{level}'}H{until}"
-        parts.append(f'<path class="area" d="{area}V{base}Z"/><path class="line" d="{line}"/>')
+        parts += [path("area", f"{area}V{base}Z"), path("line", line)]
     for times in edges[1:]:
         x_of_break = LEFT + (RIGHT - LEFT) * float(times[0]) / end
-        parts.append(f'<path class="break" d="M{x_of_break:.1f} {TOP}V{base}"><title>resumed</title></path>')
-    parts.append(f'<path class="axis" d="M{LEFT} {base}H{RIGHT}"/>')
+        parts.append(path("break", f"M{x_of_break:.1f} {TOP}V{base}", "resumed"))
+    parts.append(path("axis", f"M{LEFT} {base}H{RIGHT}"))
     parts.append(tick_text(LEFT, TOP - 5, f"{rate_text(top)}/s", "start"))
     parts.append(tick_text(LEFT, base + 16, "0", "start"))
     parts.append(tick_text(RIGHT, base + 16, duration(end), "end"))
@@ -45,15 +48,15 @@ def steps(label: str, edges: Sequence[Numbers], rates: Sequence[Numbers]) -> str
 
 
 class Curve(NamedTuple):
-    """A line of a chart. What is not a finite number is a hole in it."""
+    """A line of a chart. Values that are not finite leave gaps."""
 
     name: str
     kind: str
-    """Says how it is drawn: a class of the stylesheet."""
+    """How it is drawn: a class of the stylesheet."""
     x: Numbers
     y: Numbers
     has_dots: bool = False
-    """Whether each of its points is one to look at, unless they are too many."""
+    """Whether each of its points gets a dot, unless there are too many."""
 
 
 class Scale(NamedTuple):
@@ -66,7 +69,7 @@ class Scale(NamedTuple):
 
     @classmethod
     def linear(cls, values: Numbers, most_ticks: int = _MOST_TICKS) -> Scale:
-        """From one round number to another; from nothing, if all values are the same."""
+        """Return an axis from one round number to another; it includes zero if all values are the same."""
         low, high = _range(values)
         if math.isclose(low, high):
             low, high = min(low, 0.0), max(high, 0.0) or float(not low)
@@ -77,7 +80,7 @@ class Scale(NamedTuple):
 
     @classmethod
     def log(cls, values: Numbers) -> Scale:
-        """Around all values that are more than nothing; linear, if they are of one order of magnitude."""
+        """Return a logarithmic axis around all positive values; a linear one if they span less than a factor of 5."""
         low, high = _range(values[values > 0])
         if not low or high < 5 * low:
             return cls.linear(values)
@@ -89,7 +92,7 @@ class Scale(NamedTuple):
         return cls(low / 1.1, high * 1.1, ticks[:: -(-len(ticks) // _MOST_TICKS)], is_log=True)
 
     def shares(self, values: Numbers) -> Numbers:
-        """Where on the axis values lie: 0 is its beginning, 1 its end."""
+        """Return the positions of values on the axis: 0 is its beginning, 1 its end."""
         if not self.is_log:
             return (values - self.low) / (self.high - self.low)
         known = np.where(values > 0, values, np.nan)
@@ -103,43 +106,44 @@ def curves(
     height: int = 150,
     bound: tuple[str, float] | None = None,
     say: Callable[[float], str] = "{:g}".format,
-) -> str:
-    """Curves over steps, as wide as there is room: what is written stays as large as it is.
+) -> Markup:
+    """Draw curves over steps, as wide as there is room; text keeps its size.
 
-    `bound` is a step with its name, drawn as a line; `say` writes the values of the vertical axis.
+    `bound` is a name and its step, drawn as a line; `say` formats the values of the vertical axis.
     """
     end = max((float(curve.x[-1]) for curve in drawn if len(curve.x)), default=1.0)
     rows = [(tick, float(height - height * scale.shares(np.array([tick]))[0])) for tick in scale.ticks]
-    parts = [f'<path class="grid" d="{"".join(f"M0 {y:.1f}H100" for _, y in rows)}"/>']
+    parts = [path("grid", "".join(f"M0 {y:.1f}H100" for _, y in rows))]
     for curve in drawn:
         parts += _curve(curve, end, height, scale, say)
-    names = [f'<span class="y" style="top:{y:.1f}px">{html.escape(say(tick))}</span>' for tick, y in rows]
-    across = [tick for tick in Scale.linear(np.array([0.0, end])).ticks if tick <= end]
-    names += [f'<span class="x" style="left:{100 * tick / end:.2f}%">{tick:,.0f}</span>' for tick in across]
+    names = [Markup('<span class="y" style="top:{:.1f}px">{}</span>').format(y, say(tick)) for tick, y in rows]
+    for tick in Scale.linear(np.array([0.0, end])).ticks:
+        if tick <= end:
+            names.append(Markup('<span class="x" style="left:{:.2f}%">{:,.0f}</span>').format(100 * tick / end, tick))
     if bound:
         x_of_bound = 100 * bound[1] / end
-        parts.append(f'<path class="bound" d="M{x_of_bound:.2f} 0V{height}"/>')
+        parts.append(path("bound", f"M{x_of_bound:.2f} 0V{height}"))
         side = f"right:{100 - x_of_bound:.2f}%" if x_of_bound > 50 else f"left:{x_of_bound:.2f}%"
-        names.append(f'<span class="bound-name" style="{side}">{html.escape(bound[0])}</span>')
-    return (
-        f'<div class="plot" role="img" aria-label="{html.escape(label)}"><div style="height:{height}px">'
-        f'<svg viewBox="0 0 100 {height}" preserveAspectRatio="none" aria-hidden="true">{"".join(parts)}</svg>'
-        f"{''.join(names)}</div></div>"
-    )
+        names.append(Markup('<span class="bound-name" style="{}">{}</span>').format(side, bound[0]))
+    return Markup(
+        '<div class="plot" role="img" aria-label="{label}"><div style="height:{height}px">'
+        '<svg viewBox="0 0 100 {height}" preserveAspectRatio="none" aria-hidden="true">{parts}</svg>'
+        "{names}</div></div>"
+    ).format(label=label, height=height, parts=Markup("").join(parts), names=Markup("").join(names))
 
 
-def legend(drawn: Sequence[Curve], say: Callable[[float], str]) -> str:
-    """The names of curves in their colours, with the last value of each."""
+def legend(drawn: Sequence[Curve], say: Callable[[float], str]) -> Markup:
+    """Return the names of curves in their colours, with the last value of each."""
     keys = []
     for curve in drawn:
         known = curve.y[np.isfinite(curve.y)]
-        value = f" <b>{html.escape(say(float(known[-1])))}</b>" if len(known) else ""
-        keys.append(f'<span class="key {curve.kind}">{html.escape(curve.name)}{value}</span>')
-    return f'<p class="legend">{"".join(keys)}</p>'
+        value = Markup(" <b>{}</b>").format(say(float(known[-1]))) if len(known) else ""
+        keys.append(Markup('<span class="key {}">{}{}</span>').format(curve.kind, curve.name, value))
+    return Markup('<p class="legend">{}</p>').format(Markup("").join(keys))
 
 
-def _curve(curve: Curve, end: float, height: int, scale: Scale, say: Callable[[float], str]) -> list[str]:
-    """Its line, and perhaps dots that tell their values."""
+def _curve(curve: Curve, end: float, height: int, scale: Scale, say: Callable[[float], str]) -> list[Markup]:
+    """Draw the line of a curve, and perhaps dots that show their values."""
     x, y = _thinned(curve.x, curve.y)
     across, down = 100 * x / end, height - height * scale.shares(y)
     known = np.isfinite(down)
@@ -147,16 +151,16 @@ def _curve(curve: Curve, end: float, height: int, scale: Scale, say: Callable[[f
     for here, before, right, low in zip(known, [False, *known], across, down, strict=False):
         if here:
             line += f"{'L' if before else 'M'}{right:.2f} {low:.1f}"
-    parts = [f'<path class="curve {curve.kind}" d="{line}"/>']
+    parts = [path(f"curve {curve.kind}", line)]
     if curve.has_dots and len(x) <= _MOST_DOTS:
         for right, low, step, value in zip(across[known], down[known], x[known], y[known], strict=True):
-            told = html.escape(f"step {step:,.0f}: {say(value)}")
-            parts.append(f'<path class="dot {curve.kind}" d="M{right:.2f} {low:.1f}h0"><title>{told}</title></path>')
+            told = f"step {step:,.0f}: {say(value)}"
+            parts.append(path(f"dot {curve.kind}", f"M{right:.2f} {low:.1f}h0", told))
     return parts
 
 
 def _thinned(x: Numbers, y: Numbers) -> tuple[Numbers, Numbers]:
-    """The means of neighbours, if there are too many points to draw; the last one stays as it is."""
+    """Average neighbouring points if there are too many to draw; the last one stays as it is."""
     if len(x) <= _MOST_POINTS:
         return x, y
     first = np.linspace(0, len(x) - 1, _MOST_POINTS).astype(int)[:-1]
@@ -171,25 +175,14 @@ def _range(values: Numbers) -> tuple[float, float]:
 
 
 def _round_step(span: float, most: int) -> float:
-    """The smallest round step of which so many make up the span."""
+    """Return the smallest round step that covers the span at most `most` times."""
     power = 10.0 ** math.floor(math.log10(span / most))
     return next(factor * power for factor in (1, 2, 5, 10) if span / (factor * power) <= most * (1 + 1e-9))
 
 
 def rate_text(rate: float) -> str:
-    """With as many digits as mean something."""
+    """Format a rate with as many digits as are meaningful."""
     return f"{rate:,.0f}" if rate >= 20 else f"{rate:.3g}"
-
-
-def duration(seconds: float) -> str:
-    """In the two largest units."""
-    if seconds < 60:
-        return f"{seconds:.3g} s"
-    minutes = round(seconds / 60)
-    if minutes < 60:
-        return f"{minutes} min"
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} min" if hours < 48 else f"{hours // 24} d {hours % 24} h"
 
 
 def _round_up(value: float) -> float:
@@ -199,12 +192,20 @@ def _round_up(value: float) -> float:
     return next(factor * power for factor in (1, 1.5, 2, 3, 4, 5, 6, 8, 10) if factor * power >= value * (1 - 1e-9))
 
 
-def tick_text(x: float, y: float, text: str, anchor: str, kind: str = "tick") -> str:
-    """A few letters beside a chart; `anchor` says which end of them is at `x`."""
-    return f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{html.escape(text)}</text>'
+def path(kind: str, line: str, title: str = "") -> Markup:
+    """Draw a path with a class of the stylesheet; `title` is its tooltip."""
+    if not title:
+        return Markup('<path class="{}" d="{}"/>').format(kind, line)
+    return Markup('<path class="{}" d="{}"><title>{}</title></path>').format(kind, line, title)
 
 
-def svg(height: int, label: str, parts: Sequence[str]) -> str:
-    """A picture, and in words what it shows."""
-    start = f'<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{html.escape(label)}">'
-    return start + "".join(parts) + "</svg>"
+def tick_text(x: float, y: float, text: str, anchor: str, kind: str = "tick") -> Markup:
+    """Write a short text in a chart; `anchor` says which end of it is at `x`."""
+    element = Markup('<text class="{}" x="{:.1f}" y="{:.1f}" text-anchor="{}">{}</text>')
+    return element.format(kind, x, y, anchor, text)
+
+
+def svg(height: int, label: str, parts: Sequence[Markup]) -> Markup:
+    """Assemble a picture from its parts; `label` says in words what it shows."""
+    element = Markup('<svg viewBox="0 0 {} {}" role="img" aria-label="{}">{}</svg>')
+    return element.format(WIDTH, height, label, Markup("").join(parts))

@@ -1,133 +1,118 @@
-"""What our HTML pages share: they stand alone, look alike, and can be read on a phone and in the dark."""
+"""The shared parts of all HTML pages, which are self-contained, look alike, and suit phones and dark mode."""
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import os
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
-from datetime import UTC, datetime
-from html import escape
-from importlib.resources import files
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml
+from markupsafe import Markup
 
 from corpusgen.errors import CorpusgenError
+from corpusgen.io.atomic import write_bytes
+from corpusgen.pages.templates import read_resource, render
 
 RELOAD_SECONDS = 15
+_STYLE = "corpusgen/pages/page.css"
+_RELOAD = "corpusgen/pages/reload.js"
 
 
 class Fact(NamedTuple):
-    """A line about what a page is of."""
+    """A line about the subject of a page."""
 
     label: str
     value: str
     fine_print: str = ""
 
 
-def page(title: str, body: str, style: str = "", script: str = "", reload_seconds: int | None = None) -> str:
-    """A whole page. Title and body are HTML already: what they hold of others' text must be escaped.
+@dataclass(frozen=True)
+class Header:
+    """The top of a report, above its sections: its subject and state."""
 
-    Nothing may be fetched, and no script runs but ours, whatever others' text holds. With `reload_seconds` the page
-    loads itself again and again, for whoever watches.
+    kind: str
+    url: str
+    state: str
+    is_complete: bool
+    dates: Mapping[str, float | None]
+    """Times by the name of the event; unknown ones are not shown."""
+    figures: Mapping[str, str]
+    """The few numbers to remember."""
+    facts: Sequence[Fact]
+    """What the subject was made from and with."""
+    settings: Mapping[str, Any]
+    """All settings, shown in a foldable section."""
+
+    @property
+    def name(self) -> str:
+        """Return the name of the folder that the report is about."""
+        return last_step(self.url)
+
+    @property
+    def settings_text(self) -> str:
+        """Return all settings as YAML."""
+        return yaml.safe_dump(dict(self.settings), sort_keys=False, allow_unicode=True)
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A picture with its title and explanation."""
+
+    title: str
+    what: str
+    picture: Markup
+    note: str = ""
+    legend: Markup | None = None
+    kind: str = ""
+    """How it is laid out: a class of the stylesheet."""
+
+
+def render_page(
+    template: str,
+    title: str,
+    styles: Sequence[str] = (),
+    scripts: Sequence[str] = (),
+    reload_seconds: int | None = None,
+    **facts: Any,
+) -> str:
+    """Render a whole page from a template that extends base.html.j2.
+
+    Styles and scripts are files of packages. With `reload_seconds` the page keeps reloading itself, for live viewing.
     """
-    scripts = [text for text in (script, _resource("reload.js") if reload_seconds else "") if text]
-    allowed = " ".join(f"'sha256-{_digest(text)}'" for text in scripts) or "'none'"
-    policy = f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src {allowed}"
-    lines = [
-        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
-        '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n<link rel="icon" href="data:,">',
-    ]
-    if reload_seconds:  # a script does it better: it lets people finish typing
-        lines.append(f'<noscript><meta http-equiv="refresh" content="{reload_seconds}"></noscript>')
-    lines.append(f"<title>{title}</title>\n<style>{_resource('page.css')}{style}</style>\n</head>\n<body>\n{body}")
-    lines += [f"<script>{text}</script>" for text in scripts]
-    return "\n".join(lines) + "\n</body>\n</html>\n"
+    return render(
+        template,
+        title=title,
+        style=Markup("").join(map(_inlined, (_STYLE, *styles))),
+        scripts=[_inlined(name) for name in (*scripts, *((_RELOAD,) if reload_seconds else ()))],
+        reload_seconds=reload_seconds,
+        **facts,
+    )
+
+
+def _inlined(name: str) -> Markup:
+    """Return a style or script of ours, to put into a page unescaped."""
+    return Markup(read_resource(name))
 
 
 def write_page(path: Path, text: str) -> int:
-    """Put a page in its place; how many bytes it has.
+    """Write a page atomically and return its size in bytes.
 
-    Whoever opens it meanwhile sees the old one or the new one, never half of one.
+    Readers see the old page or the new one, never half of one.
     """
     data = to_bytes(text)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        temporary.write_bytes(data)
-        os.replace(temporary, path)
+        write_bytes(path, data)
     except OSError as error:
         raise CorpusgenError(f"{path}: cannot be written: {error.strerror}") from error
-    finally:
-        with suppress(OSError):
-            temporary.unlink()
     return len(data)
 
 
 def to_bytes(text: str) -> bytes:
-    """Whatever others' text holds."""
+    """Encode a page, whatever characters its text holds."""
     return text.encode("utf-8", "replace")
 
 
-def heading(
-    kind: str, url: str, state: str, is_complete: bool, dates: Mapping[str, float | None], reload_seconds: int | None
-) -> Iterator[str]:
-    """What a page is about and how it stands; dates that are not known are left out."""
-    yield f'<p class="kind-of-page">{kind}</p><h1>{escape(last_step(url))}</h1><p class="root">{escape(url)}</p>'
-    spans = [f'<span class="state {"complete" if is_complete else "not-complete"}">{state}</span>']
-    spans += [f"<span>{what} {_moment(time)}</span>" for what, time in dates.items() if time]
-    yield f'<p class="dates">{"".join(spans)}</p>'
-    if reload_seconds:
-        yield (
-            f'<p class="watch"><label><input type="checkbox" id="reload" data-seconds="{reload_seconds}" checked> '
-            f"The work goes on: this page loads itself again every {reload_seconds} s</label></p>"
-        )
-
-
-def figures(values: Mapping[str, str]) -> str:
-    """The few numbers to remember."""
-    items = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in values.items())
-    return f'<dl class="figures">{items}</dl>' if items else ""
-
-
-def about(facts: Iterable[Fact], settings: Mapping[str, Any]) -> Iterator[str]:
-    """What something was made of and with; all settings can be unfolded."""
-    yield '<dl class="about">'
-    for fact in facts:
-        fine = f"<small>{escape(fact.fine_print)}</small>" if fact.fine_print else ""
-        yield f"<div><dt>{escape(fact.label)}</dt><dd>{escape(fact.value)}{fine}</dd></div>"
-    yield "</dl>"
-    if settings:
-        text = yaml.safe_dump(dict(settings), sort_keys=False, allow_unicode=True)
-        yield f"<details><summary>All settings</summary><pre>{escape(text)}</pre></details>"
-
-
-def links(names: Mapping[str, str], sections: str) -> str:
-    """To those sections, by their id, that are there."""
-    there = "".join(f'<a href="#{id_}">{name}</a>' for id_, name in names.items() if f'id="{id_}"' in sections)
-    return f"<nav aria-label='Sections'>{there}</nav>"
-
-
-def measure(share: float) -> str:
-    """A bar that is filled by a share."""
-    return f'<span class="measure"><span style="width:{share:.2%}"></span></span>'
-
-
 def last_step(path: str) -> str:
-    """The name of a file or folder."""
+    """Return the name of a file or folder."""
     return path.rstrip("/").rpartition("/")[2]
-
-
-def _moment(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%-d %b %Y %H:%M UTC")
-
-
-def _digest(script: str) -> str:
-    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-
-
-def _resource(name: str) -> str:
-    return files("corpusgen.pages").joinpath(name).read_text(encoding="utf-8")

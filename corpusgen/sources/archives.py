@@ -1,7 +1,7 @@
-"""The text behind compressions and UTF-16, in memory that does not grow with it. What is damaged is never passed over.
+"""Read compressed and UTF-16 text in memory that does not grow with it, and never skip damage silently.
 
 Python's own readers of bz2 and xz take the end of a stream for the end of the file unless another good one begins
-there, and all give what a check sum has not proved yet.
+there, and all its readers return data that a checksum has not verified yet.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ import pyarrow as pa
 
 COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
 HELD_BACK = 2 << 20
-"""Bytes of text that wait for the check sum behind them: more than a block of bz2 has, but for very long runs."""
+"""Bytes of text that wait for the checksum after them: more than a bz2 block has, except for very long runs."""
 ARCHIVE = re.compile(rb"\x1f\x8b\x08|BZh[1-9]1AY&SY|\xfd7zXZ\x00|\x28\xb5\x2f\xfd|7z\xbc\xaf\x27\x1c|PK\x03\x04")
-"""What archives begin with, those that cannot be read too."""
+"""The first bytes of archives, including kinds that cannot be read."""
 _PIECE = 1 << 15
-_CHUNK = 1 << 13  # of compressed bytes; how far a file was read tells an estimate how much it takes
+_CHUNK = 1 << 13  # of compressed bytes; an estimate measures how far a file was read
 _BROKEN = (EOFError, OSError, zlib.error, lzma.LZMAError, pa.ArrowInvalid)
 _CUT_OFF = "Compressed file ended before the end-of-stream marker was reached"
 
 
 class DamagedError(OSError):
-    """The bytes that follow `offset` cannot be had: the archive is damaged or cut off. It has no errno."""
+    """A damaged or cut-off archive: the bytes after `offset` cannot be read. It has no errno."""
 
     def __init__(self, offset: int, message: str) -> None:
         super().__init__(message)
@@ -38,33 +38,33 @@ class DamagedError(OSError):
 
 
 class Readable(Protocol):
-    """Whatever bytes can be read from."""
+    """Anything that bytes can be read from."""
 
     def read(self, size: int, /) -> bytes:
-        """So many, fewer only at the end."""
+        """Return `size` bytes, fewer only at the end."""
 
 
 class Decompressor(Protocol):
-    """What bz2 and lzma call a decompressor: it takes any piece of one stream."""
+    """A decompressor like those of bz2 and lzma: it takes any piece of one stream."""
 
     @property
     def eof(self) -> bool:
-        """Whether the stream has ended."""
+        """Return whether the stream has ended."""
 
     @property
     def needs_input(self) -> bool:
-        """Whether there is no more text without more bytes."""
+        """Return whether more text needs more bytes."""
 
     @property
     def unused_data(self) -> bytes:
-        """What was found behind the end of the stream."""
+        """Return the bytes found after the end of the stream."""
 
     def decompress(self, data: bytes, /, max_length: int) -> bytes:
-        """At most so many bytes of text."""
+        """Return at most `max_length` bytes of text."""
 
 
 class _GzipDecompressor:
-    """A member of a gzip file, with its header and its check sum."""
+    """A decompressor for one member of a gzip file, with its header and its checksum."""
 
     def __init__(self) -> None:
         self._zlib = zlib.decompressobj(zlib.MAX_WBITS + 16)
@@ -99,9 +99,9 @@ _DECOMPRESSORS: dict[str, Callable[[], Decompressor]] = {
 
 
 class Pieces(io.RawIOBase):
-    """An iterator of bytes as a file. What breaks it, breaks every further read: never does a failure look like an end.
+    """A file over an iterator of bytes. After an error every further read fails too: a failure never looks like an end.
 
-    Where it breaks depends on the pieces alone, not on how they are asked for.
+    Where it fails depends on the pieces alone, not on how they are read.
     """
 
     def __init__(self, pieces: Iterator[bytes]) -> None:
@@ -111,11 +111,11 @@ class Pieces(io.RawIOBase):
         self._error: BaseException | None = None
 
     def readable(self) -> bool:
-        """True."""
+        """Return True."""
         return True
 
     def readinto(self, buffer: Any, /) -> int:
-        """Some bytes, at most of one piece; none at the end."""
+        """Read some bytes, at most one piece; none at the end."""
         if not self._piece:
             self._piece = memoryview(self._next())
         size = min(len(buffer), len(self._piece))
@@ -138,7 +138,7 @@ class Pieces(io.RawIOBase):
 
 
 def decompressed(file: BinaryIO, name: str, held_back: int = 0) -> BinaryIO:
-    """The bytes behind a compression that the name tells; the last `held_back` only once they are proved."""
+    """Decompress a file by its suffix; return the last `held_back` bytes only once they are verified."""
     if name.endswith(".zst"):
         return buffered(_zstd_pieces(file))
     for suffix, new in _DECOMPRESSORS.items():
@@ -148,12 +148,12 @@ def decompressed(file: BinaryIO, name: str, held_back: int = 0) -> BinaryIO:
 
 
 def buffered(pieces: Iterator[bytes]) -> io.BufferedReader:
-    """Bytes to read line by line."""
+    """Return pieces of bytes as a file to read line by line."""
     return io.BufferedReader(Pieces(_with_a_head(pieces)), 2 * _PIECE)
 
 
 def _with_a_head(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """The first two bytes together, which tell UTF-16, however small the pieces are."""
+    """Yield the first two bytes together, which tell UTF-16, however small the pieces are; then the rest."""
     head = b""
     for piece in pieces:
         head += piece
@@ -166,7 +166,7 @@ def _with_a_head(pieces: Iterator[bytes]) -> Iterator[bytes]:
 def stream_pieces(
     file: Readable, new: Callable[[], Decompressor], held_back: int = 0, places: list[tuple[int, int]] | None = None
 ) -> Iterator[bytes]:
-    """The text of compressed streams, one after the other; NULs may follow each, and nothing else.
+    """Yield the text of compressed streams, one after the other; NULs may follow each, and nothing else.
 
     `places` is filled with where each stream begins, in the text and in the file.
     """
@@ -186,7 +186,7 @@ def stream_pieces(
                 ended = not data
             piece, data = stream.decompress(data, _PIECE), b""
             if ended and not piece and not stream.eof:
-                yield from held  # what is cut off was good before
+                yield from held  # the text before the cut is good
                 raise EOFError(_CUT_OFF)
             held.append(piece)
             text += len(piece)
@@ -213,10 +213,10 @@ def _zstd_pieces(file: BinaryIO) -> Iterator[bytes]:
 
 
 def as_utf8(file: BinaryIO) -> BinaryIO:
-    """The same text in UTF-8: dumps in UTF-16 exist, and tell it by their first bytes."""
+    """Return the same text in UTF-8: some dumps are in UTF-16, which their first bytes tell."""
     try:
         head = cast(io.BufferedReader, file).peek(2)[:2]
-    except DamagedError:  # whoever reads it will be told again
+    except DamagedError:  # the next read raises it again
         return file
     return buffered(_utf8_pieces(file)) if head in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else file
 

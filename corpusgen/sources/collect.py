@@ -1,4 +1,4 @@
-"""What the reader of a unit has found so far, in bounded memory whatever the input."""
+"""Collect what the reader of a unit finds, in bounded memory whatever the input."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ Place = tuple[str, str | None, str | None, str | None]
 
 
 class UnitIsFullError(Exception):
-    """The unit has as many rows, or bytes, as one may have."""
+    """The unit has as many rows or bytes as it may have."""
 
 
 class Collected:
-    """Rows, rejects and quarantined records. Columns become Arrow's as they grow, which takes a fraction of the memory.
+    """Rows, rejects and quarantined records. Columns become Arrow arrays as they grow, at a fraction of the memory.
 
-    If it is `bounded`, it takes MOST_ROWS rows and MOST_BYTES bytes: those of the records, and of the place of each
-    once for every line of it.
+    If it is `bounded`, it takes MOST_ROWS rows and MOST_BYTES bytes: those of the records, and the place of each
+    record once for every line of it.
     """
 
     def __init__(self, schema: pa.Schema, bounded: bool = True) -> None:
@@ -48,11 +48,11 @@ class Collected:
 
     @property
     def rejected(self) -> int:
-        """How many articles were rejected."""
+        """Return how many articles were rejected."""
         return len(self._rejects[0])
 
     def paragraphs(self, place: Place, texts: Sequence[str], size: int = 0) -> None:
-        """Take the paragraphs of an article without the empty ones, numbered; its record has `size` bytes."""
+        """Take the non-empty paragraphs of an article, numbered; its record has `size` bytes."""
         kept = [text for text in map(str.strip, texts) if text]
         if kept:
             self._add(place, kept, size, len(kept))
@@ -62,7 +62,7 @@ class Collected:
         self._add(place, [text], size, text.count("\n") + 1)
 
     def reject(self, source: str, article: str | None, reason: str) -> None:
-        """Take an article that ends here."""
+        """Take a rejected article and the reason."""
         self._make_room(1, 0)
         for column, value in zip(self._rejects, (source, article, reason), strict=True):
             column.append(value)
@@ -73,12 +73,12 @@ class Collected:
         self.problem_at_last(error, record)
 
     def problem_at_last(self, error: str, record: Mapping[str, Any]) -> None:
-        """Take one more, even if the unit is full."""
+        """Take a record that cannot be used, even if the unit is full."""
         message = error if len(error) <= _LONGEST_ERROR else f"{error[:_LONGEST_ERROR]}…"
         self.quarantined.append({"error": message.encode(errors="backslashreplace").decode(), "record": dict(record)})
 
     def result(self, used: int | None = None) -> Result:
-        """All that was taken."""
+        """Return everything that was taken."""
         self._close_chunk()
         rows = pa.concat_tables(self._chunks) if self._chunks else self._schema.empty_table()
         rejects = pa.Table.from_arrays(self._rejects, schema=TEXT_REJECTS) if self.rejected else None
@@ -119,14 +119,14 @@ class Collected:
 
 
 def lines_of(text: str) -> list[str]:
-    """The lines of a text; ValueError if they alone are more than a unit may have."""
+    """Split a text into lines; raise ValueError if they alone are more than a unit may have."""
     if text.count("\n") >= MOST_ROWS:
         raise ValueError(f"a text of more than {MOST_ROWS:,} lines")
     return text.split("\n")
 
 
 def encodable(text: str) -> str:
-    """The text; ValueError if a table cannot hold it, where it would take all other rows along."""
+    """Return the text; raise ValueError if a table cannot hold it, as all other rows would be lost with it."""
     if not text.isascii():
         try:
             text.encode()
@@ -136,7 +136,7 @@ def encodable(text: str) -> str:
 
 
 def is_the_machines(error: Exception) -> bool:
-    """Whether an error is no record's fault: then the unit must fail, and nothing be blamed on a record."""
+    """Return whether an error is not a record's fault: then the unit must fail, and no record is blamed."""
     if isinstance(error, CorpusgenError | MemoryError | ConnectionError | TimeoutError):
         return True
     return isinstance(error, OSError) and error.errno is not None

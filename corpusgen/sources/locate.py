@@ -1,4 +1,4 @@
-"""Input files: finding them by path or glob, on disk or S3, and opening them for reading."""
+"""Find input files by path or glob, on disk or S3, and open them for reading."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from corpusgen.io.files import open_files
 _RAYS_COPIES = "/runtime_resources/working_dir_files/"
 _REFUSED = (errno.EACCES, errno.EPERM, errno.EISDIR, errno.ELOOP)
 _SECOND = 1_000_000_000
-_HEAD_PRECISION = _SECOND  # a listing may tell more of a time than the answer to HEAD
+_HEAD_PRECISION = _SECOND  # a listing may give a more precise time than the answer to HEAD
 _LOCAL_BUFFER = 1 << 16
 _REMOTE_BUFFER = 1 << 20  # each is a request
 
@@ -35,17 +35,17 @@ class SourceFile:
     modified: int
 
     def record(self, **what: Any) -> dict[str, Any]:
-        """The record of a unit that reads some of this file."""
+        """Return the record of a unit that reads some of this file."""
         return {"path": self.path, "size": self.size, "modified": self.modified, **what}
 
     @classmethod
     def of(cls, record: Mapping[str, Any]) -> SourceFile:
-        """The file that the record of a unit is about."""
+        """Return the file that a unit's record is about."""
         return cls(record["path"], record["size"], record["modified"])
 
 
 def find_files(patterns: Sequence[str]) -> list[SourceFile]:
-    """The files that the patterns name, each once, in the order of the patterns and then of their names."""
+    """Return the files that the patterns name, each once, in the order of the patterns and then of their names."""
     found: dict[str, SourceFile] = {}
     for pattern in patterns:
         files = _find_s3(pattern) if pattern.startswith("s3://") else _find_local(pattern)
@@ -68,10 +68,10 @@ def _find_local(pattern: str) -> list[SourceFile]:
 
 
 def _changed(path: str) -> int:
-    """When a file changed; of one that went with a Ray job, a number that is another one if its content is.
+    """Return when a file changed; for a file shipped with a Ray job, a number that changes with its content.
 
-    Each time Ray unpacks a job's folder, on a new head or for the job that is submitted again, its files have the time
-    of the unpacking. They are few and small: a job takes no large ones.
+    Each time Ray unpacks a job's folder, on a new head or for a job that is submitted again, its files get the time
+    of unpacking. They are few and small: a job ships no large ones.
     """
     status = os.stat(path)
     if _RAYS_COPIES not in os.path.realpath(path):
@@ -81,7 +81,7 @@ def _changed(path: str) -> int:
 
 @functools.lru_cache(maxsize=1000)
 def _content_number(path: str, size: int, modified: int) -> int:
-    """A number out of the content; a file of the same size and time is not read again."""
+    """Return a number made from the content; a file of the same size and time is not read again."""
     with open(path, "rb") as file:
         return int.from_bytes(hashlib.file_digest(file, "sha256").digest()[:7])
 
@@ -96,7 +96,7 @@ def _find_s3(pattern: str) -> list[SourceFile]:
 
 
 def open_binary(path: str) -> io.BufferedReader:
-    """The bytes of a file, seekable. What fails later than here is a StoreUnavailableError, never an OSError."""
+    """Open a file as seekable bytes. Failed reads raise StoreUnavailableError or SourceChangedError, not OSError."""
     if not path.startswith("s3://"):
         return io.BufferedReader(_Bytes(open(path, "rb", buffering=0), path), _LOCAL_BUFFER)
     folder, _, name = path.rpartition("/")
@@ -104,7 +104,7 @@ def open_binary(path: str) -> io.BufferedReader:
 
 
 class _Bytes(io.RawIOBase):
-    """A file whose errors, of the disk or of the network, cannot be mistaken for those of a damaged archive."""
+    """A file whose errors, from the disk or the network, cannot be mistaken for those of a damaged archive."""
 
     def __init__(self, file: Any, path: str) -> None:
         self._file = file
@@ -134,7 +134,7 @@ class _Bytes(io.RawIOBase):
 
 
 class OpenSource:
-    """A file that a unit reads, and the watch over it: it must be the planned one, from beginning to end."""
+    """A file that a unit reads, with checks that it is the planned one from beginning to end."""
 
     def __init__(self, planned: SourceFile) -> None:
         self.planned = planned
@@ -165,7 +165,7 @@ class OpenSource:
         raise SourceChangedError(f"{planned.path} has changed since this build was planned: {problem}; {_REMEDY}")
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self.file.close()
 
     @property
@@ -186,7 +186,7 @@ class OpenSource:
 
 @contextmanager
 def opened(planned: SourceFile) -> Iterator[io.BufferedReader]:
-    """The bytes of a planned file; SourceChangedError, at the beginning or at the end, if it is not that file."""
+    """Open a planned file; raise SourceChangedError, at the beginning or at the end, if it is not that file."""
     source = OpenSource(planned)
     try:
         yield source.file
@@ -199,7 +199,10 @@ _REMEDY = "put the file back as it was and run the same command again, or build 
 
 
 def _unreadable(path: str, error: OSError) -> CorpusgenError:
-    """The machine is at fault, not the bytes: a file that is gone or refused stops a build, anything else may pass."""
+    """Return the error for a failed read: the machine is at fault, not the bytes.
+
+    A file that is gone or refused stops a build; anything else may pass.
+    """
     where = "" if path.startswith("s3://") else f" on {socket.gethostname()}"
     if isinstance(error, FileNotFoundError | NotADirectoryError):
         return SourceChangedError(f"{path} is not there any more{where}; {_REMEDY}")

@@ -1,4 +1,4 @@
-"""Dumps of many bz2 streams with an index of them, as Wikimedia makes them: a unit reads some neighbouring streams."""
+"""Read dumps of many bz2 streams with an index, as Wikimedia makes them: a unit reads some neighbouring streams."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _REMEDY = "fetch it again, or move it away: without one the dump is read from it
 def multistream_records(
     dump: SourceFile, start: int, stop: int, begins: bytes, ends: bytes
 ) -> Iterator[Record | Problem]:
-    """The records of the streams in [start, stop) of the compressed bytes; the offset of each is its stream's.
+    """Yield the records of the streams in [start, stop) of the compressed bytes; the offset of each is its stream's.
 
-    Of a damaged stream what comes before the damage is kept, and nothing of the streams behind it is lost.
+    In a damaged stream, what comes before the damage is kept, and nothing of the streams after it is lost.
     """
     with opened(dump) as file:
         at: int | None = start
@@ -47,7 +47,7 @@ def multistream_records(
 
 
 class _Window:
-    """Some of the bytes of a file."""
+    """A range of the bytes of a file."""
 
     def __init__(self, file: io.BufferedReader, start: int, stop: int) -> None:
         file.seek(start)
@@ -61,7 +61,7 @@ class _Window:
 
 
 def _next_stream(file: io.BufferedReader, start: int, stop: int) -> int | None:
-    """Where the next stream begins, by its first bytes."""
+    """Find where the next stream begins, by its first bytes; return None if there is none."""
     window = _Window(file, start, stop)
     seen = b""
     while data := window.read(_CHUNK):
@@ -77,32 +77,32 @@ def _next_stream(file: io.BufferedReader, start: int, stop: int) -> int | None:
 
 
 def index_of(dump: SourceFile) -> SourceFile | None:
-    """The index that lies beside a multistream dump."""
+    """Return the index next to a multistream dump; None if there is none."""
     name, found = re.subn(r"multistream(\d*)\.xml", r"multistream-index\1.txt", dump.path)
     if not found:
         return None
     try:
         return find_files([name])[0]
-    except ConfigError:  # no index: the dump is read from end to end
+    except ConfigError:  # no index: the dump is read from beginning to end
         return None
 
 
 def stream_groups(dump: SourceFile, index: SourceFile, unit_bytes: int) -> list[tuple[int, int]]:
-    """Ranges of whole streams. Before the first page's stream there is only the header."""
+    """Return ranges of whole streams. Before the first page's stream there is only the header."""
     offsets = _stream_offsets(dump, index)
     if offsets[0] and any(isinstance(found, tuple) for found in multistream_records(dump, 0, offsets[0], *_PAGE)):
         raise ConfigError(f"source.paths: {index.path} does not name the first pages of {dump.path}; {_REMEDY}")
     groups: list[tuple[int, int]] = []
     start = offsets[0]
     for offset in [*offsets[1:], dump.size]:
-        if (offset - start) * 4 >= unit_bytes or offset == dump.size:  # text is about four times its bz2
+        if (offset - start) * 4 >= unit_bytes or offset == dump.size:  # text is about four times as large as its bz2
             groups.append((start, offset))
             start = offset
     return groups
 
 
 def _stream_offsets(dump: SourceFile, index: SourceFile) -> list[int]:
-    """Where streams begin, by an index whose lines are offset:id:title."""
+    """Return where streams begin, from an index whose lines are offset:id:title."""
     try:
         with open_binary(index.path) as file:
             readline = functools.partial(decompressed(file, index.path).readline, _CHUNK)

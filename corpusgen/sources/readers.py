@@ -1,4 +1,4 @@
-"""The kinds of input: how each is cut into units, and the stage that reads one."""
+"""Readers for each kind of input: how it is cut into units, and the stage that reads a unit."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from corpusgen.text.wikitext import is_disambiguation, is_redirect, paragraphs
 Record = dict[str, Any]
 Slices = list[list[Record]]
 Take = Callable[[Collected], None]
-"""Puts what was read from a record among what was found."""
+"""Adds what was read from a record to what was found."""
 
-# Of a row group only some rows are unpacked at a time, and few if it is not known that they fit into memory.
+# Only some rows of a row group are unpacked at a time, and few if they might not fit into memory.
 _BATCH_ROWS = 1024
 _FEW_ROWS = 8
 _SAFE_BYTES = 256 << 20
-_COLUMN_BUFFER = 8 << 20  # bytes of a column at a time, instead of all that a row group has of it
+_COLUMN_BUFFER = 8 << 20  # bytes of a column at a time, instead of a row group's whole column
 
 
 @dataclass
@@ -47,7 +47,7 @@ class _Reader(Stage):
     schema: ClassVar[pa.Schema] = PARAGRAPHS
 
     def process(self, rows: pa.Table) -> Result:
-        """Read the slices; a record that cannot be read is quarantined with its place, and costs no other."""
+        """Read the slices; quarantine each record that cannot be read, with its place, and lose no other."""
         found = Collected(self.schema)
         for slice_ in rows.to_pylist():
             try:
@@ -55,7 +55,7 @@ class _Reader(Stage):
                     self._collect(slice_, found, limit)
             except (CorpusgenError, MemoryError, ConnectionError, TimeoutError):
                 raise
-            except Exception as error:  # left to itself, it would put the whole slice into quarantine as one record
+            except Exception as error:  # uncaught, it would quarantine the whole slice as one record
                 raise StageError(f"{slice_['path']} cannot be read: {type(error).__name__}: {error}") from error
         return found.result()
 
@@ -82,7 +82,7 @@ class _Reader(Stage):
     def _try(self, path: str, where: Any, data: Any, found: Collected, limit: TimeLimit) -> None:
         try:
             take = limit.run(self._read, path, where, data)
-            take(found)  # outside of the limit: what is half taken would spoil the rest
+            take(found)  # outside the time limit: a half-taken record would spoil the rest
         except UnitIsFullError:
             raise
         except UnicodeDecodeError as error:
@@ -115,7 +115,7 @@ class _RangeReader(_Reader):
 
 @dataclass
 class PlainText(_RangeReader):
-    """UTF-8, one paragraph a line; its place is the offset of the line."""
+    """Reads UTF-8 text of one paragraph per line; its place is the offset of the line."""
 
     def _read(self, path: str, where: int, data: bytes) -> Take:
         text = data.decode()
@@ -124,7 +124,7 @@ class PlainText(_RangeReader):
 
 @dataclass
 class JsonLines(_RangeReader):
-    """One JSON object a line, with the text in `text_field`; `id`, `title` and `revision` are kept if there."""
+    """Reads one JSON object per line, with the text in `text_field`; keeps `id`, `title` and `revision` if present."""
 
     text_field: str = "text"
 
@@ -147,7 +147,7 @@ _DOC_FIELD = re.compile(r'(\w+)="([^"]*)"')
 
 @dataclass
 class WikiExtractor(_RangeReader):
-    """The `<doc …>` files of the WikiExtractor; its --json output is JsonLines."""
+    """Reads the `<doc …>` files of WikiExtractor; JsonLines reads its --json output."""
 
     begins: ClassVar[bytes] = b"<doc "
     ends: ClassVar[bytes] = b"</doc>"
@@ -156,7 +156,7 @@ class WikiExtractor(_RangeReader):
         first, *lines = lines_of(data.decode().strip().removesuffix("</doc>"))
         head = _DOC_HEAD.match(first)
         fields = {name: html.unescape(value) for name, value in _DOC_FIELD.findall(head[0] if head else first)}
-        if head and first[head.end() :].strip():  # text that begins in the line of the head
+        if head and first[head.end() :].strip():  # text that begins on the line of the head
             lines.insert(0, first[head.end() :])
         texts = [html.unescape(line) for line in lines]
         if texts and texts[0].strip() == fields.get("title"):
@@ -167,7 +167,7 @@ class WikiExtractor(_RangeReader):
 
 @dataclass
 class MediaWikiPages(_RangeReader):
-    """Pages of a MediaWiki XML dump as articles in wikitext; other namespaces and redirects are rejected."""
+    """Reads pages of a MediaWiki XML dump as wikitext; rejects other namespaces, redirects and disambiguation pages."""
 
     adds: ClassVar[tuple[str, ...]] = tuple(ARTICLES.names)
     begins: ClassVar[bytes] = b"<page>"
@@ -195,7 +195,7 @@ class MediaWikiPages(_RangeReader):
 
 @dataclass
 class ExtractText(Stage):
-    """Wikitext becomes clean paragraphs."""
+    """Turns wikitext into clean paragraphs."""
 
     name: ClassVar[str] = "extract"
     version: ClassVar[int] = 1
@@ -223,7 +223,7 @@ class ExtractText(Stage):
 
 @dataclass
 class ParquetRows(_Reader):
-    """Row groups of Parquet files with a column of text, for example of the public `wikimedia/wikipedia` layout."""
+    """Reads row groups of Parquet files with a text column, for example in the public `wikimedia/wikipedia` layout."""
 
     text_field: str = "text"
 
@@ -254,11 +254,11 @@ class ParquetRows(_Reader):
             metadata=metadata,
             buffer_size=_COLUMN_BUFFER,
             page_checksum_verification=True,
-            read_dictionary=strings,  # a long string that a million rows have is held once
+            read_dictionary=strings,  # a long string shared by a million rows is held once
         )
 
     def _rows(self, parquet: pq.ParquetFile, group: int) -> Iterator[tuple[Any, Any]]:
-        """Each row of a group: its values by name, or the error that keeps them from us."""
+        """Yield each row of a group: its values by name, or the error that makes them unreadable."""
         rows = parquet.metadata.row_group(group).num_rows
         wanted = [name for name in self._columns if name in parquet.schema_arrow.names]
         number = 0
@@ -300,7 +300,7 @@ def _batch_rows(parquet: pq.ParquetFile, group: int) -> int:
 
 
 def _value(scalar: pa.Scalar) -> Any:
-    """A value or, if it cannot be had, why not."""
+    """Return a value or, if it cannot be read, the error."""
     try:
         return scalar.as_py()
     except Exception as error:
@@ -323,14 +323,8 @@ def _string(value: Any) -> str | None:
 # ------------------------------------------------------------------------------------------------------- planning
 
 
-def slices_of(kind: str, patterns: Sequence[str], unit_bytes: int) -> Slices:
-    """The inputs of the units that a source is cut into; ConfigError names a file that tells no cuts."""
-    cut = {"mediawiki": mediawiki_slices, "parquet": parquet_slices}
-    return cut.get(kind, range_slices)(patterns, unit_bytes)
-
-
 def range_slices(patterns: Sequence[str], unit_bytes: int) -> Slices:
-    """One unit a range of bytes; an empty file has none."""
+    """Cut files into units of one byte range each; an empty file has none."""
     return [
         [file.record(start=start, stop=stop, multistream=False)]
         for file in find_files(patterns)
@@ -340,7 +334,7 @@ def range_slices(patterns: Sequence[str], unit_bytes: int) -> Slices:
 
 
 def parquet_slices(patterns: Sequence[str], unit_bytes: int) -> Slices:
-    """Neighbouring row groups of about `unit_bytes` of text; only the footers are read."""
+    """Group neighbouring row groups into units of about `unit_bytes` of text; read only the footers."""
     slices: Slices = []
     for file in find_files(patterns):
         sizes = _row_group_sizes(file)
@@ -365,7 +359,7 @@ def _row_group_sizes(file: SourceFile) -> list[int]:
 
 
 def mediawiki_slices(patterns: Sequence[str], unit_bytes: int) -> Slices:
-    """Groups of streams where a multistream index lies beside the dump, else ranges of bytes."""
+    """Cut dumps into groups of streams where a multistream index is next to the dump, else into byte ranges."""
     slices: Slices = []
     for file in find_files(patterns):
         index = index_of(file)

@@ -1,8 +1,8 @@
-"""Records out of byte streams: compressed or not, by range, surviving whatever is wrong with the bytes.
+"""Read records from byte streams, compressed or not, by range, and survive whatever is wrong with the bytes.
 
-A record belongs to the range in which it begins, and is read to its end even if that lies beyond. So the ranges of
-a file give every record exactly once, wherever they are cut. That rests on a grammar that can be entered anywhere:
-whether a record begins in a line is told by this line alone.
+A record belongs to the range in which it begins, and is read to its end even if that is beyond the range. So the ranges
+of a file give every record exactly once, wherever they are cut. For this, reading must be able to start anywhere:
+each line alone tells whether a record begins in it.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ __all__ = ["COMPRESSED", "TO_THE_END", "Lines", "Problem", "byte_ranges", "decom
 TO_THE_END = 1 << 62
 LONGEST_RECORD = 32 << 20
 _SKIPPED = 1 << 20  # bytes at a time
-# Of a compressed file it is not known how long the text is. Units are planned for this ratio; those beyond the end
-# are empty, and the last one takes whatever is left.
+# The length of a compressed file's text is not known. Units are planned for this ratio; those beyond the end are
+# empty, and the last one takes whatever is left.
 _EXPANSION = 12
 _CUT_OFF = "the text ends inside this record"
 
 
 @dataclass(frozen=True)
 class Problem:
-    """A piece of a file that cannot be used. Like a record it belongs to the range in which it begins."""
+    """A piece of a file that cannot be used. Like a record, it belongs to the range in which it begins."""
 
     offset: int
     error: str
@@ -39,7 +39,7 @@ Record = tuple[int, bytes]
 
 
 def byte_ranges(file: SourceFile, unit_bytes: int) -> list[tuple[int, int]]:
-    """Ranges of the uncompressed bytes, about `unit_bytes` each; the last one goes to the end."""
+    """Return ranges of the uncompressed bytes, about `unit_bytes` each; the last one goes to the end."""
     sequential = file.path.endswith(COMPRESSED)
     expected = file.size * (_EXPANSION if sequential else 1)
     starts = list(range(0, max(expected, 1), unit_bytes))
@@ -51,10 +51,10 @@ def byte_ranges(file: SourceFile, unit_bytes: int) -> list[tuple[int, int]]:
 def read_records(
     file: SourceFile, start: int, stop: int, begins: bytes = b"", ends: bytes = b""
 ) -> Iterator[Record | Problem]:
-    """The records that begin in [start, stop) with their offsets; SourceChangedError if this is not the planned file.
+    """Yield the records that begin in [start, stop) with their offsets.
 
-    A record is a line, or, if `begins` is given, the lines from one that begins so (spaces aside) to the first that
-    ends with `ends`.
+    A record is a line or, if `begins` is given, the lines from one that begins so (spaces aside) to the first that
+    ends with `ends`. Raise SourceChangedError if this is not the planned file.
     """
     stream = _take(file, start)
     whole = False
@@ -67,7 +67,7 @@ def read_records(
         stream.source.check()
         whole = True
     finally:
-        # What was left in the middle, by an error or by a caller who has enough, stands nobody knows where.
+        # After an error, or when the caller stops early, the position of the stream is unknown.
         if whole and stop < TO_THE_END:
             stream.answered = stop
             _keep(stream)
@@ -76,26 +76,26 @@ def read_records(
 
 
 class Lines:
-    """The lines of a stream, in bounded memory, and where it stands."""
+    """The lines of a stream, read in bounded memory, and the position in it."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
         self._offset = 0
-        self._inside = False  # a line of which only the rest is to come
+        self._inside = False  # inside a line, of which only the rest is to come
         self._returned: Record | None = None
         self.damage: DamagedError | None = None
         self.cut_off: int | None = None
-        """Where the line begins that the damage is in, if any of it was read."""
+        """Where the damaged line begins, if any of it was read."""
 
     @property
     def offset(self) -> int:
-        """Where the next line begins or, inside a line, goes on."""
+        """Return where the next line begins or, inside a line, continues."""
         return self._returned[0] if self._returned else self._offset
 
     def next(self, stop: int) -> Record | None:
-        """The next line with its offset, or the beginning of one that is too long; None at the end.
+        """Return the next line with its offset, or the beginning of one that is too long; None at the end.
 
-        The rest of a line is passed over first, but not beyond `stop`: None if it goes on there.
+        The rest of a line is skipped first, but not beyond `stop`: None if it continues there.
         """
         if self._returned:
             line, self._returned = self._returned, None
@@ -113,14 +113,14 @@ class Lines:
         return offset, data if offset else data.removeprefix(codecs.BOM_UTF8)
 
     def give_back(self, line: Record) -> None:
-        """Let the next call have this line again."""
+        """Put a line back, so that `next` returns it again."""
         self._returned = line
 
     def skip_to(self, offset: int) -> None:
-        """Go on to the first line that begins at `offset` or later."""
+        """Skip to the first line that begins at `offset` or later."""
         if self._returned and self._returned[0] < offset:
             self._returned = None
-        # To the byte before it: if that ends a line, a record may begin exactly there.
+        # Stop at the byte before it: if that ends a line, a record may begin exactly at `offset`.
         while self._offset < offset - 1:
             try:
                 data = self._file.read(min(_SKIPPED, offset - 1 - self._offset))
@@ -134,7 +134,7 @@ class Lines:
             self._inside = True
 
     def seek(self, offset: int) -> None:
-        """Skip to a line of a file that can be entered anywhere."""
+        """Seek to the first line that begins at `offset` or later, in a seekable file."""
         self._offset = self._file.seek(max(0, offset - 1))
         self._inside = False
         self._returned = None
@@ -157,7 +157,7 @@ class Lines:
 
 
 def records_of(lines: Lines, stop: int, begins: bytes = b"", ends: bytes = b"") -> Iterator[Record | Problem]:
-    """The records that begin before `stop`; no line that begins there or later is taken unless a record is open."""
+    """Yield the records that begin before `stop`; take no line that begins there or later unless a record is open."""
     return _marked(lines, stop, begins, ends) if begins else _single(lines, stop)
 
 
@@ -230,19 +230,19 @@ class _Stream:
         return cls(source, Lines(text), can_seek=text is source.file)
 
     def enter(self, start: int) -> None:
-        """Go to the first line that begins at `start` or later. Between `answered` and where it stands none begins."""
-        # What lies between has to be decompressed; of a file that can be entered anywhere it need not even be read.
+        """Go to the first line that begins at `start` or later. From `answered` to the position no record begins."""
+        # A compressed file must be decompressed up to there; a seekable file need not even be read.
         if self.can_seek and not self.answered <= start <= self.lines.offset:
             self.lines.seek(start)
         else:
             self.lines.skip_to(start)
 
 
-_kept: list[_Stream] = []  # the last one read: its next range is often wanted next, and not decompressed again
+_kept: list[_Stream] = []  # the last one read: often its next range comes next, without decompressing again
 
 
 def _take(file: SourceFile, start: int) -> _Stream:
-    """The stream that is open, if it is one of this very file and has not gone too far, or a new one."""
+    """Return the open stream if it reads this very file and has not gone too far, or a new one."""
     kept = _kept.pop() if _kept else None
     if kept and kept.source.planned == file and (kept.can_seek or kept.answered <= start):
         try:

@@ -1,6 +1,7 @@
-"""The exactly-once store. This is all that other packages need of `corpusgen`."""
+"""The exactly-once store: plans, parts, commits, and readers of committed tables."""
 
-from corpusgen.store.reader import CommittedTable, TripleStore
+from corpusgen.store.products import TripleStore
+from corpusgen.store.reader import CommittedTable
 from corpusgen.store.records import Commit, Part, Plan, StageCount, Totals, Unit
 from corpusgen.store.store import PassStore, Store
 

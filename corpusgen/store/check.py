@@ -1,4 +1,4 @@
-"""Proof that a store is whole (`verify`) or a place fit for one (`try_out`)."""
+"""Checks that a store is complete and sound (`verify`), or that a location can hold one (`try_out`)."""
 
 from __future__ import annotations
 
@@ -15,35 +15,35 @@ from corpusgen.store.parts import read_part
 from corpusgen.store.records import Commit, Part, Plan, Reads, Totals, Unit, hash_of_parts
 from corpusgen.store.store import PassStore, Store, create_once
 
-_HASHERS = 8  # hashlib and file reads release the interpreter lock
+_HASHERS = 8  # hashlib and file reads release the GIL
 CORPUS = "corpus.json"
 
 
 @dataclass
 class PassCheck:
-    """What `verify` found in one pass."""
+    """The findings of `verify` in one pass."""
 
     name: str
     totals: Totals
     missing: int = 0
     problems: list[str] = field(default_factory=list)
     damaged: list[str] = field(default_factory=list)
-    """The units whose commits must go for the store to be sound."""
+    """The units whose commits must be removed for the store to be sound."""
     bad_plan: bool = False
-    """Whether the plan must go: it is damaged, or made from other parts than are committed now."""
+    """Whether the plan must be removed: it is damaged, or was made from other parts than those committed now."""
     strangers: int = 0
-    """Commits of units that are not in the plan: of an earlier one. They do no harm; `gc` removes them."""
+    """The number of commits of units not in the plan, left from an earlier plan. They do no harm; `gc` removes them."""
 
     @property
     def ok(self) -> bool:
-        """Complete and sound."""
+        """Return whether the pass is complete and sound."""
         return not self.missing and not self.problems
 
 
 def try_out(files: Files) -> float:
-    """Do with a small file all that a store does, and remove it; how many seconds the clock there is ahead of ours.
+    """Try all operations of a store on a small file; return how many seconds the clock there is ahead of ours.
 
-    StoreError says what does not work. A store that is being written to is not disturbed.
+    Raise StoreError if one does not work. The file is removed, and a store that is being written to is not disturbed.
     """
     path = f"try-{secrets.token_hex(8)}"
     before = time.time()
@@ -56,16 +56,16 @@ def try_out(files: Files) -> float:
             raise StoreError(f"{files.url}: what is written there does not come back; use another place")
     finally:
         files.delete(path)
-    # Object stores give whole seconds: within them, nothing is known.
+    # Object stores give whole seconds, so a difference of less than one is unknown.
     return min(0.0, modified + 1 - before) + max(0.0, modified - after)
 
 
 def verify(store: Store, reads: Mapping[str, Reads] | None = None, known: Iterable[str] = ()) -> Iterator[PassCheck]:
-    """Check every pass: each unit of the plan committed once, each part there with its hash, the counts closed.
+    """Check that in every pass each planned unit is committed, each part exists with its hash, and the counts add up.
 
-    `reads` tells what each pass is planned from: then plans are compared with what is committed now. Whatever is wrong
-    is reported and never raised, but for a store that is not there or cannot be reached. `known` are names of passes to
-    look for when corpus.json does not tell them.
+    `reads` says what each pass is planned from; with it, plans are compared with what is committed now. Problems are
+    reported, never raised, unless the store does not exist or cannot be reached. `known` are the names of passes to
+    look for when corpus.json does not list them.
     """
     try:
         passes = store.passes()
@@ -89,7 +89,7 @@ def verify(store: Store, reads: Mapping[str, Reads] | None = None, known: Iterab
 
 @dataclass
 class _Seen:
-    """A pass that was checked, for those that are made from it."""
+    """A checked pass, kept to check the passes made from it."""
 
     check: PassCheck
     commits: list[Commit] = field(default_factory=list)
@@ -142,17 +142,17 @@ def _check_part(store: PassStore, part: Part) -> str | None:
         raise
     except DamagedPartError as error:
         return error.problem
-    except StoreError as error:  # it may not be read, or is no file
+    except StoreError as error:  # it cannot be read, or is not a file
         return str(error)
     return None
 
 
 def _check_origin(store: PassStore, plan: Plan, reads: Reads, seen: Mapping[str, _Seen]) -> None:
-    """Compare what the plan was made from with what is committed now, and see who was made from what is damaged."""
+    """Compare the inputs of the plan with what is committed now, and find units made from damaged ones."""
     check = seen[store.name].check
     stale = list(_stale(plan, reads, seen))
     check.problems += stale
-    # What comes of a plan that is taken back will be another, and so will what is made from it.
+    # A removed plan will be replaced by a different one, and so will everything made from it.
     sources = (seen.get(table[0]) for table in (reads.parts, reads.whole) if table)
     check.bad_plan |= bool(stale) or any(source.check.bad_plan for source in sources if source)
     suspects = _made_from_damaged(plan, reads, seen)
@@ -163,7 +163,7 @@ def _check_origin(store: PassStore, plan: Plan, reads: Reads, seen: Mapping[str,
 
 
 def _stale(plan: Plan, reads: Reads, seen: Mapping[str, _Seen]) -> Iterator[str]:
-    """What tells that the plan was made from other parts than are committed now; nothing while some are missing."""
+    """Yield signs that the plan was made from other parts than those committed now; none while parts are missing."""
     remedy = "`corpusgen verify --repair` takes the plan back, then build again"
     source = seen.get(reads.parts[0])
     if source and not source.check.missing:
@@ -184,7 +184,7 @@ def _stale(plan: Plan, reads: Reads, seen: Mapping[str, _Seen]) -> Iterator[str]
 
 
 def _made_from_damaged(plan: Plan, reads: Reads, seen: Mapping[str, _Seen]) -> dict[str, str]:
-    """The units that read what a damaged unit wrote, each with what it read."""
+    """Return the units that read the output of a damaged unit, each with what it read."""
 
     def damaged(table: tuple[str, str] | None) -> list[str]:
         source = seen.get(table[0]) if table else None
@@ -202,7 +202,7 @@ def _first_part(unit: Unit, prefixes: tuple[str, ...]) -> str | None:
 
 
 def _check_counts(plan: Plan, commit: Commit) -> Iterator[str]:
-    """What entered a stage left it, as a row, a reject or a quarantined record, and entered the next."""
+    """Yield the counts that do not add up: rows must leave a stage, be rejected or quarantined, and enter the next."""
     stages = commit.stages
     for stage in stages:
         became = stage.used if stage.expands else stage.rows_out

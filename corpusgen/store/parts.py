@@ -1,4 +1,4 @@
-"""Parts as they are written and read: Parquet, and never a byte that is not the committed one."""
+"""Functions that encode parts as Parquet and read them back, checking every byte against the commit."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from corpusgen.store.records import Part
 
 
 def encoded(table: pa.Table) -> pa.Buffer:
-    """The bytes of a part with these rows."""
+    """Return the bytes of a part with these rows."""
     sink = pa.BufferOutputStream()
-    # One chunk a column: the bytes must not depend on how the rows came here.
+    # One chunk per column: the bytes must not depend on how the rows arrived.
     pq.write_table(table.combine_chunks(), sink, compression="zstd")
     return sink.getvalue()
 
 
 def read_part(files: Files, part: Part, thorough: bool = False) -> bytes:
-    """The bytes of a file that a commit names; DamagedPartError if they are not those that were committed.
+    """Return the bytes of a file that a commit names; raise DamagedPartError if they are not the committed ones.
 
-    To be `thorough` is to check the sha256 even if there is a crc32, which finds what disks and memory do to bytes.
+    With `thorough`, check the sha256 even if there is a crc32, which is enough to detect faults of disks and memory.
     """
     try:
         data = files.read(part.path)
@@ -45,7 +45,7 @@ def read_part(files: Files, part: Part, thorough: bool = False) -> bytes:
 
 
 def read_parts(files: Files, parts: Sequence[Part]) -> Iterator[bytes]:
-    """The bytes of parts in this order. The next one is fetched and checked while the caller works on this one."""
+    """Yield the bytes of parts in order, fetching and checking the next one while the caller works on this one."""
     if len(parts) < 2:
         yield from (read_part(files, part) for part in parts)
         return

@@ -1,4 +1,4 @@
-"""Reading committed tables: Arrow batches, only the columns asked for, always in the same order."""
+"""A reader of committed tables: Arrow batches of the requested columns, always in the same order."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from corpusgen.store.store import PassStore, Store
 
 
 class CommittedTable:
-    """A table of a pass as it was committed when this object was made.
+    """A table of a pass as it was committed when this object was created.
 
-    Rows come in the order of the plan, whatever the order in which the units were done. A build may go on
-    meanwhile: what it commits later is not seen; make a new object to see it. With `finished` the pass must be
-    complete, and is waited for if its last commits do not show yet: for what is made from all of its rows.
+    Rows come in the order of the plan, whatever the order in which units finished. A build may still be running: what
+    it commits later is visible only to a new object. With `finished` the pass must be complete, for work that needs all
+    of its rows; commits that do not show yet are waited for.
 
     >>> sentences = CommittedTable("corpora/en", "harvest", "sentences")   # doctest: +SKIP
     >>> for batch in sentences.batches(columns=["text"]): ...              # doctest: +SKIP
@@ -38,27 +38,27 @@ class CommittedTable:
         self._known = self._pass.all_commits(plan) if finished else None
         self._done = [unit.id for unit in plan.units] if finished else self._pass.done_units(plan)
         self.complete = len(self._done) == len(plan.units)
-        """Whether every unit of the plan was committed."""
+        """Whether every unit of the plan is committed."""
 
     @cached_property
     def parts(self) -> list[Part]:
-        """The parts of this table in reading order; units without rows have none."""
+        """Return the parts of this table in reading order; units without rows have none."""
         commits = self._known or self._pass.commits(self._done)
         return [commit.parts[self.name] for commit in commits if self.name in commit.parts]
 
     @property
     def num_rows(self) -> int:
-        """How many rows there are; no part is opened for it."""
+        """Return the number of rows, without opening any part."""
         return sum(part.rows for part in self.parts)
 
     def batches(self, columns: Sequence[str] | None = None, batch_size: int = 8192) -> Iterator[pa.RecordBatch]:
-        """All rows as record batches of at most `batch_size` rows; a batch never spans two parts."""
+        """Yield all rows as record batches of at most `batch_size` rows; a batch never spans two parts."""
         return self._batches(self.parts, columns, batch_size)
 
     def part_batches(
         self, part: Part, columns: Sequence[str] | None = None, batch_size: int = 8192
     ) -> Iterator[pa.RecordBatch]:
-        """The rows of one part."""
+        """Yield the rows of one part as record batches."""
         return self._batches([part], columns, batch_size)
 
     def _batches(
@@ -69,20 +69,13 @@ class CommittedTable:
             raise StoreError(
                 f"table {self.name!r} has no column {', '.join(unknown)}; it has {', '.join(self.schema.names)}"
             )
-        # All bytes of a part, also for some of its columns: only the whole has a hash that tells whether it is damaged.
+        # Read all bytes of a part even for a few columns: only the whole part has a hash that reveals damage.
         for data in read_parts(self._pass.files, parts):
             with pq.ParquetFile(pa.BufferReader(data)) as file:
                 yield from file.iter_batches(batch_size, columns=columns)
 
     def to_table(self, columns: Sequence[str] | None = None) -> pa.Table:
-        """Everything in memory: for small tables."""
+        """Load the whole table into memory; for small tables."""
         batches = list(self.batches(columns))
         schema = self.schema if columns is None else pa.schema([self.schema.field(name) for name in columns])
         return pa.Table.from_batches(batches, schema)
-
-
-class TripleStore(CommittedTable):
-    """The triples of a corpus."""
-
-    def __init__(self, root: str | Store) -> None:
-        super().__init__(root, "generate", "triples")

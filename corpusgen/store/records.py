@@ -1,4 +1,4 @@
-"""The records a store is made of: units and their plan, parts and the commits that make them real."""
+"""The records of a store: units and their plan, parts and the commits that make them valid."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from corpusgen.errors import StoreError
 from corpusgen.io.hashing import content_hash
 
 FORMAT = 1
-_CHECKSUM = b', "checksum": "'  # the last thing in a file: the sha256 of all that is before it
+_CHECKSUM = b', "checksum": "'  # the last field in a file: the sha256 of everything before it
 
-# What version 0.1 wrote, without a checksum, ends with brackets or a short number.
+# Files of version 0.1 have no checksum; they end with brackets or a short number.
 _ENDS_LIKE_SEALED = re.compile(rb"[^\s{}\[\]]{40}.?\Z", re.DOTALL)
 _NOTHING_ELSE = ConfigDict(extra="forbid")
 
@@ -29,7 +29,7 @@ _Seconds = Annotated[float, Field(ge=0, le=1e11, allow_inf_nan=False)]
 
 
 def to_json(value: Any) -> bytes:
-    """JSON that people can read; with escapes only where the text is not valid Unicode."""
+    """Return readable JSON; it has escapes only if the text is not valid Unicode."""
     try:
         return json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError:
@@ -37,7 +37,7 @@ def to_json(value: Any) -> bytes:
 
 
 def from_json(data: bytes, kind: type[T]) -> T:
-    """Read JSON as a value of this type; ValueError names the first field that does not fit."""
+    """Read JSON as a value of this type; raise ValueError naming the first field that does not fit."""
     try:
         value: T = _adapter(cast(Any, kind)).validate_json(data, strict=True)
     except ValidationError as error:
@@ -48,21 +48,22 @@ def from_json(data: bytes, kind: type[T]) -> T:
 
 
 def sealed(body: bytes) -> bytes:
-    """A JSON object with a checksum as its last field."""
+    """Return a JSON object with a checksum added as its last field."""
     body = body.removesuffix(b"}").rstrip()
     return b'%s%s%s"}' % (body, _CHECKSUM, hashlib.sha256(body).hexdigest().encode())
 
 
 def is_sealed(data: bytes) -> bool:
-    """Whether a JSON object has a checksum. Of a commit it also says that all parts it was made from were undamaged.
+    """Return whether a JSON object has a checksum.
 
-    Version 0.1 neither wrote checksums nor looked at the hashes of the parts that it read.
+    A commit with one also vouches that all parts it was made from were undamaged: version 0.1 neither wrote checksums
+    nor checked the hashes of the parts it read.
     """
     return _CHECKSUM in data
 
 
 def unsealed(data: bytes) -> bytes:
-    """The object without its checksum, if it has one; ValueError if it is not that of its bytes."""
+    """Return the object without its checksum, if it has one; raise ValueError if the checksum does not match."""
     body, found, checksum = data.rpartition(_CHECKSUM)
     if not found and not _ENDS_LIKE_SEALED.search(data):
         return data
@@ -78,10 +79,10 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """The slice of work that is done, written and committed as a whole.
+    """A slice of work that is done, written and committed as a whole.
 
-    `records` describe its input (a byte range of a file, some rows of a table): the first stage turns them into
-    rows. `id` names everything that determines the content of the result, and nothing else.
+    `records` describe its input (a byte range of a file, some rows of a table); the first stage turns them into
+    rows. `id` is a hash of everything that determines the result, and of nothing else.
     """
 
     id: str
@@ -90,7 +91,7 @@ class Unit:
 
 @dataclass(frozen=True)
 class Part:
-    """A file that a commit makes real."""
+    """A file that a commit makes valid."""
 
     __pydantic_config__: ClassVar[ConfigDict] = _NOTHING_ELSE
 
@@ -99,12 +100,12 @@ class Part:
     rows: NonNegativeInt
     bytes: NonNegativeInt
     crc32: NonNegativeInt | None = None
-    """What readers check: three times as fast as the sha256, which `verify` checks. Version 0.1 did not note it."""
+    """The checksum that readers check, three times as fast as the sha256 that `verify` checks. None in version 0.1."""
 
 
 @dataclass(frozen=True)
 class StageCount:
-    """What one stage did with the rows of a unit."""
+    """The counts of what one stage did with the rows of a unit."""
 
     __pydantic_config__: ClassVar[ConfigDict] = _NOTHING_ELSE
 
@@ -116,11 +117,11 @@ class StageCount:
     expands: bool = False
     seconds: _Seconds = 0.0
     used: int | None = None
-    """Of a stage that expands, if it tells: how many of the rows that entered became others."""
+    """For a stage that expands, if it reports this: how many of the rows that entered became new rows."""
 
     @property
     def seen(self) -> int:
-        """How many records the stage dealt with: of one that expands, those that came out of its rows."""
+        """Return how many records the stage handled; for one that expands, the records made from its rows."""
         return max(self.rows_in, self.rows_out + sum(self.rejected.values()) + self.quarantined)
 
     def __add__(self, other: StageCount) -> StageCount:
@@ -141,7 +142,7 @@ class StageCount:
 
 @dataclass(frozen=True)
 class Commit:
-    """The record that makes the result of a unit real."""
+    """The record that makes the result of a unit valid."""
 
     __pydantic_config__: ClassVar[ConfigDict] = _NOTHING_ELSE
 
@@ -154,11 +155,11 @@ class Commit:
     committed_at: _Seconds = 0.0
 
     def files(self) -> list[Part]:
-        """All files that it makes real."""
+        """Return all files that the commit makes valid."""
         return [*self.parts.values(), *([self.quarantine] if self.quarantine else [])]
 
     def encode(self) -> bytes:
-        """The bytes of the commit's file, with a checksum of them at the end."""
+        """Return the bytes of the commit's file, which end with a checksum."""
         values = {
             **vars(self),
             "parts": {name: vars(part) for name, part in self.parts.items()},
@@ -169,7 +170,7 @@ class Commit:
 
     @classmethod
     def decode(cls, data: bytes) -> Commit:
-        """Read it back; ValueError if it is not whole."""
+        """Read a commit from its bytes; raise ValueError if they are damaged."""
         commit = from_json(unsealed(data), cls)
         for folder, parts in (("parts", commit.parts.values()), ("quarantine", [commit.quarantine])):
             for part in parts:
@@ -179,7 +180,7 @@ class Commit:
 
 
 def _check_place(part: Part, folder: str) -> None:
-    """ValueError if a part lies where none belongs: commits may come from anybody."""
+    """Raise ValueError if a part lies outside its folder: commits are not trusted."""
     steps = part.path.split("/")
     if len(steps) != 3 or steps[1] != folder or ".." in steps:
         raise ValueError(f"{part.path!r} is not in the folder {folder!r} of a pass")
@@ -187,7 +188,7 @@ def _check_place(part: Part, folder: str) -> None:
 
 @dataclass
 class Totals:
-    """What the commits of a pass add up to."""
+    """The sums over the commits of a pass."""
 
     units: int
     committed: int = 0
@@ -195,7 +196,7 @@ class Totals:
     stages: dict[str, StageCount] = field(default_factory=dict)
 
     def add(self, commit: Commit) -> None:
-        """Count one more unit."""
+        """Add the commit of one more unit."""
         self.committed += 1
         for name, part in commit.parts.items():
             self.rows[name] = self.rows.get(name, 0) + part.rows
@@ -204,17 +205,17 @@ class Totals:
 
     @property
     def complete(self) -> bool:
-        """Whether every planned unit was committed."""
+        """Return whether every planned unit is committed."""
         return self.committed == self.units
 
     @property
     def rejected(self) -> int:
-        """Rows that ended on purpose."""
+        """Return how many rows were rejected on purpose."""
         return sum(sum(stage.rejected.values()) for stage in self.stages.values())
 
     @property
     def quarantined(self) -> int:
-        """Records that could not be processed."""
+        """Return how many records could not be processed."""
         return sum(stage.quarantined for stage in self.stages.values())
 
 
@@ -227,7 +228,7 @@ class Plan:
     tables: Mapping[str, pa.Schema]
 
     def encode(self) -> bytes:
-        """The bytes of `plan.json`: deterministic, so that two drivers can compare theirs."""
+        """Return the bytes of `plan.json`: deterministic, so that two drivers can compare theirs."""
         tables = {name: base64.b64encode(schema.serialize()).decode() for name, schema in self.tables.items()}
         units = [{"id": unit.id, "records": list(unit.records)} for unit in self.units]
         plan = {"format": FORMAT, "fingerprint": self.fingerprint, "tables": tables, "units": units}
@@ -235,7 +236,7 @@ class Plan:
 
     @classmethod
     def decode(cls, data: bytes) -> Plan:
-        """Read it back; ValueError if it is not whole."""
+        """Read a plan from its bytes; raise ValueError if they are damaged."""
         stored = from_json(unsealed(data), _StoredPlan)
         if stored.format != FORMAT:
             raise StoreError(f"the plan has format {stored.format}, this version reads format {FORMAT}")
@@ -250,21 +251,29 @@ class Plan:
             raise ValueError(f"the columns of a table cannot be read: {error}") from error
         return cls(stored.fingerprint, [Unit(unit.id, tuple(unit.records)) for unit in stored.units], tables)
 
+    def is_same(self, other: Plan) -> bool:
+        """Return whether both plans have the same units and tables. A unit's id covers all of its input.
+
+        The bytes may differ: a part that version 0.1 committed has no crc32, while the same part made again has one.
+        """
+        ours, theirs = ([unit.id for unit in plan.units] for plan in (self, other))
+        return (self.fingerprint, self.tables, ours) == (other.fingerprint, other.tables, theirs)
+
     def wrong_units(self) -> list[str]:
-        """The units whose id is not that of their records: the plan was changed after it was made."""
+        """Return the units whose id does not match their records, because the plan was changed after it was made."""
         return [unit.id for unit in self.units if unit.id != _unit_id(self.fingerprint, unit.records)]
 
     @classmethod
     def of(
         cls, fingerprint: str, slices: Sequence[Sequence[Mapping[str, Any]]], tables: Mapping[str, pa.Schema]
     ) -> Plan:
-        """One unit a slice; `fingerprint` sums up everything but the slice that determines its result."""
+        """Make a plan with one unit per slice; `fingerprint` covers all that determines a result besides its slice."""
         units = [Unit(_unit_id(fingerprint, records), tuple(records)) for records in slices]
         return cls(fingerprint, units, tables)
 
 
 def _unit_id(fingerprint: str, records: Sequence[Mapping[str, Any]]) -> str:
-    # A part is named by its sha256; how else its bytes are checked makes no other unit of it.
+    # A part is identified by its sha256; whether it also has a crc32 must not change the id of the unit.
     named = [{name: value for name, value in record.items() if name != "crc32"} for record in records]
     return content_hash([fingerprint, named])
 
@@ -277,7 +286,7 @@ class _StoredUnit:
 
 @dataclass(frozen=True)
 class _StoredPlan:
-    """What `plan.json` holds."""
+    """The content of `plan.json`."""
 
     format: int
     fingerprint: str
@@ -287,7 +296,7 @@ class _StoredPlan:
 
 @dataclass(frozen=True)
 class Reads:
-    """What a pass is planned from: the parts of one table and, if `whole` is given, all of another.
+    """The tables that a pass is planned from: the parts of one and, if `whole` is given, all of another.
 
     A unit's records name the parts (`part`, `sha256`); `with` is the hash of the whole table.
     """
@@ -297,5 +306,5 @@ class Reads:
 
 
 def hash_of_parts(parts: Sequence[Part]) -> str:
-    """The hash of a table: that of the hashes of its parts."""
+    """Return the hash of a table, computed from the hashes of its parts."""
     return content_hash([part.sha256 for part in parts])

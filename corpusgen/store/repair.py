@@ -1,6 +1,6 @@
-"""Removal of what must not or need not be in a store: what is damaged (`repair`), what no commit names (`gc`).
+"""Removal of damaged data (`repair`) and of files that no commit names (`gc`) from a store.
 
-Neither may run while the other does: `gc` trusts that a commit which it has read stays. Both hold the same lock.
+The two must not run at the same time, because `gc` relies on the commits it has read. Both hold the same lock.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from corpusgen.store.store import PassStore, Store
 
 _UNFINISHED_AFTER = 24 * 3600.0  # no single write of a part takes a day
 _LOCK = "maintenance"
-_FEATURES = "features"  # in this folder of a corpus are the stores of what a training made from its triples
+_FEATURES = "features"  # the folder of a corpus with the stores of what training made from its triples
 
 
 def repair(store: Store, checks: Sequence[PassCheck]) -> int:
     """Remove what `verify` found damaged, so that the next build makes it again; return how many units and plans.
 
-    Only while no build runs: an attempt that had already lost against a commit must not find it gone.
+    Call it only while no build runs: an attempt that has lost to another commit must not find that commit gone.
     """
     removed = 0
     with held(store.files, _LOCK, "verify --repair"):
@@ -32,7 +32,7 @@ def repair(store: Store, checks: Sequence[PassCheck]) -> int:
             for unit in check.damaged:
                 store.files.delete(f"{check.name}/commits/{unit}.json")
                 removed += 1
-        # Last: where this is interrupted, the plans still tell what is left to do.
+        # Last, so that after an interruption the plans still say what is left to do.
         for check in checks:
             if check.bad_plan:
                 _remove_plan(store, check.name)
@@ -41,7 +41,7 @@ def repair(store: Store, checks: Sequence[PassCheck]) -> int:
 
 
 def _undo_features(store: Store, check: PassCheck) -> int:
-    """Remove the features that may have been made from damaged triples; they are made again when they are needed."""
+    """Remove the features that may have been made from damaged triples; they are made again when needed."""
     prefixes = tuple(f"{check.name}/parts/{unit}-" for unit in check.damaged)
     undone = 0
     for name in store.files.folders(_FEATURES) if prefixes else ():
@@ -55,7 +55,7 @@ def _undo_features(store: Store, check: PassCheck) -> int:
 
 
 def _remove_plan(store: Store, name: str) -> None:
-    if name == CORPUS:  # what can still be read of it may be of use to somebody
+    if name == CORPUS:  # keep a copy: what is still readable may be useful
         store.files.copy(CORPUS, f"{CORPUS}.damaged")
         store.files.delete(CORPUS)
     else:
@@ -63,10 +63,10 @@ def _remove_plan(store: Store, name: str) -> None:
 
 
 def gc(store: Store, dry_run: bool = False) -> tuple[int, int]:
-    """Remove what no commit names; return how many files and bytes.
+    """Remove files that no commit names; return how many files and bytes.
 
-    Safe while builds run. A part of a unit that is not committed yet is left alone: an attempt may be about to
-    commit it. Once the unit is committed no other part of it can ever become real.
+    Safe while builds run. A part of a unit that is not committed yet is left alone, because an attempt may be about to
+    commit it. Once the unit is committed, no other part of it can ever become valid.
     """
     if dry_run:
         garbage = list(_garbage(store))
@@ -93,8 +93,8 @@ def _unfinished(store: Store, folder: str) -> Iterator[FileInfo]:
 
 
 def _lost_files(store: PassStore) -> Iterator[FileInfo]:
-    """Files of committed units that their commits do not name, and all of units that are not in the plan any more."""
-    # List first, then read the commits: the other way round, a part written and committed in between would be lost.
+    """Yield files of committed units that their commits do not name, and all files of units no longer in the plan."""
+    # List the parts first, then read the commits: otherwise a part written and committed in between would be lost.
     files = [  # by unit: <unit>-<table>-<hash>.parquet, <unit>-<hash>.jsonl, <unit>.json
         (_name(info).rsplit("-", dashes)[0], info)
         for folder, dashes in (("parts", 2), ("quarantine", 1))
@@ -103,7 +103,7 @@ def _lost_files(store: PassStore) -> Iterator[FileInfo]:
     commits = {_name(info).removesuffix(".json"): info for info in store.files.list(f"{store.name}/commits")}
     planned = {unit.id for unit in _units(store)}
     strangers = commits.keys() - planned if planned else set()
-    yield from (commits[unit] for unit in sorted(strangers))  # before its parts, so that no commit lacks any
+    yield from (commits[unit] for unit in sorted(strangers))  # before their parts, so that no commit lacks a part
     named = {unit: _named(store, unit) for unit in {unit for unit, _ in files} & commits.keys()}
     for unit, info in files:
         kept = named.get(unit)
@@ -112,7 +112,7 @@ def _lost_files(store: PassStore) -> Iterator[FileInfo]:
 
 
 def _named(store: PassStore, unit: str) -> set[str] | None:
-    """The files that a commit names; None if that cannot be told, and nothing of the unit is to be touched."""
+    """Return the files that a commit names; None if it cannot be read, so that nothing of the unit is touched."""
     try:
         return {part.path for part in store.read_commit(unit).files()}
     except (StoreError, FileNotFoundError):
@@ -120,7 +120,7 @@ def _named(store: PassStore, unit: str) -> set[str] | None:
 
 
 def _units(store: PassStore) -> Sequence[Unit]:
-    """The units of the plan; none, if there is no plan that can be read."""
+    """Return the units of the plan; none if there is no readable plan."""
     try:
         return store.plan().units
     except StoreError:

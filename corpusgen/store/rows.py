@@ -1,4 +1,4 @@
-"""Rows of a committed table: some at random, those of an id, as plain values; never more in memory than asked for."""
+"""Functions that pick rows of a committed table, at random or by id, and keep only those in memory."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ Row = dict[str, Any]
 
 
 def plain_rows(batch: pa.RecordBatch | pa.Table) -> list[Row]:
-    """Rows for people and JSON: a float32 is written as 0.7, not as the 0.699999988079071 that stands for it."""
+    """Return rows for people and JSON: a float32 is shown as 0.7, not as the 0.699999988079071 it equals."""
     columns = [
-        # By way of text, because the shortest decimals that stand for a float32 are those that were stored.
+        # Convert by way of text, because the shortest decimals of a float32 are those that were stored.
         column.cast(pa.string()).cast(pa.float64()) if pa.types.is_float32(column.type) else column
         for column in batch.columns
     ]
@@ -28,29 +28,29 @@ def plain_rows(batch: pa.RecordBatch | pa.Table) -> list[Row]:
 
 
 def random_rows(table: CommittedTable, number: int, seed: int = 0, word: str | None = None) -> list[Row]:
-    """Rows of a table with `id` and `target`, the same ones for a seed in whatever order the units were done.
+    """Return random rows of a table with `id` and `target`: the same for a seed, whatever the order of the units.
 
-    Those of the lowest hash of seed, id and target are taken, so that one pass and memory for `number` of them are
-    enough. With `word`, only rows with this target, in whatever case.
+    The rows with the lowest hash of seed, id and target are taken, so that one pass and memory for `number` rows are
+    enough. With `word`, only rows with this target are taken, ignoring case.
     """
     chosen = heapq.nsmallest(number, _priorities(table, seed, word))
     return rows_at(table, [place for _, place in chosen])
 
 
 class RowPlace(NamedTuple):
-    """A row: of which part, and which one in it."""
+    """The place of a row: the number of its part, and its number within the part."""
 
     part: int
     row: int
 
 
 def find_rows(table: CommittedTable, id_: str, target: str | None = None) -> list[Row]:
-    """The rows with this id and, if given, this target."""
+    """Return the rows with this id and, if given, this target."""
     return rows_at(table, list(_places(table, id_, target)))
 
 
 def rows_at(table: CommittedTable, places: Sequence[RowPlace]) -> list[Row]:
-    """The rows there, in this order; of each part only the batches with one of them are kept."""
+    """Return the rows at these places, in order; of each part, only the wanted rows are kept."""
     wanted: Mapping[int, list[int]] = defaultdict(list)
     for place in places:
         wanted[place.part].append(place.row)
@@ -91,7 +91,7 @@ def _rows_of_word(batch: pa.RecordBatch, word: str) -> list[int]:
 def _numbered(
     table: CommittedTable, part: Part, columns: Sequence[str] | None = None
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """The batches of a part, each with the number of its first row."""
+    """Yield the batches of a part, each with the number of its first row."""
     first = 0
     for batch in table.part_batches(part, columns):
         yield first, batch

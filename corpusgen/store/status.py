@@ -1,4 +1,4 @@
-"""How far a store has got, read again and again without reading any commit twice."""
+"""The progress of a store, refreshed repeatedly without reading any commit twice."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ class PassStatus:
         self.totals = Totals(len(plan.units), rows=dict.fromkeys(plan.tables, 0))
 
     def refresh(self) -> Totals:
-        """Add the commits that are new."""
+        """Add the new commits and return the totals."""
         self.new_commits()
         return self.totals
 
     def new_commits(self) -> list[Commit]:
-        """The commits that are new, added to the totals; of a complete pass nothing is asked any more."""
+        """Return the new commits and add them to the totals; for a complete pass, read nothing."""
         if self.totals.complete:
             return []
         done = self._store.committed()
         new = [unit for unit in self._planned if unit in done and unit not in self._seen]
-        commits = list(self._store.commits(new))  # all or none: a look that fails can be tried again
+        commits = list(self._store.commits(new))  # all or none, so that a failed refresh can be retried
         for commit in commits:
             self.totals.add(commit)
             if commit.quarantine and len(self._quarantines) < _FAILURES_SHOWN:
@@ -46,7 +46,7 @@ class PassStatus:
         return commits
 
     def failures(self) -> list[dict[str, Any]]:
-        """Some of the records that are in quarantine; no file of them is read twice."""
+        """Return some of the quarantined records; no file is read twice."""
         while self._quarantines and len(self._failures) < _FAILURES_SHOWN:
             try:
                 lines = read_part(self._store.files, self._quarantines.pop(0)).splitlines()
@@ -58,7 +58,7 @@ class PassStatus:
 
 
 class StoreStatus:
-    """All passes of a store. A look asks only for commits of passes under way, and whether the next has begun."""
+    """The status of all passes. A refresh reads commits of unfinished passes, and checks whether the next has begun."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -67,10 +67,10 @@ class StoreStatus:
         self.passes: dict[str, PassStatus] = {}
 
     def refresh(self) -> dict[str, list[Commit]]:
-        """Look again; the commits that are new, by pass."""
+        """Look again and return the new commits, by pass."""
         new = {name: status.new_commits() for name, status in self.passes.items()}
         for name in self.planned[len(self.passes) :]:
-            # A pass begins when the one before is complete. In a store that was repaired it may have begun before.
+            # A pass begins when the previous one is complete. In a repaired store it may have begun earlier.
             if self._looked and not all(status.totals.complete for status in self.passes.values()):
                 break
             pass_store = self._store.pass_store(name)
@@ -83,5 +83,5 @@ class StoreStatus:
 
     @property
     def complete(self) -> bool:
-        """Whether no pass has anything left to do."""
+        """Return whether every pass is complete."""
         return len(self.passes) == len(self.planned) and all(known.totals.complete for known in self.passes.values())

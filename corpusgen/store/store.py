@@ -1,15 +1,15 @@
-"""The exactly-once store: a plan of units, the parts that attempts wrote, the commits that make them real.
+"""The exactly-once store: a plan of units, the parts that attempts write, the commits that make them valid.
 
     <root>/corpus.json             what determines the content of the corpus
     <root>/<pass>/plan.json        the units of a pass and the schemas of its tables
     <root>/<pass>/parts/           Parquet files, named by unit, table and content
-    <root>/<pass>/commits/         one JSON file a unit, created once and never changed
+    <root>/<pass>/commits/         one JSON file per unit, created once and never changed
     <root>/<pass>/quarantine/      JSON lines of the records that could not be processed
-    <root>/<pass>/events/          JSON lines, one a finished unit
+    <root>/<pass>/events/          JSON lines, one per finished unit
 
-An attempt first writes its parts, then creates its commit. Whoever creates the commit first wins; the parts of a
-late twin are garbage unless they hold the same bytes, in which case they are the same files. Readers follow commits
-and never list the parts.
+An attempt first writes its parts, then creates its commit. The first attempt to create the commit wins. The parts of a
+later attempt are garbage unless they hold the same bytes, in which case they are the same files. Readers follow
+commits and never list the parts.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from corpusgen.store.records import (
     unsealed,
 )
 
-# A shared file system may show a file to one machine some time after another one has written it: NFS within a minute.
+# On a shared file system, a file may become visible to other machines with a delay: up to a minute on NFS.
 _PATIENCE_SECONDS = float(os.environ.get("CORPUSGEN_COMMIT_PATIENCE_SECONDS", "90"))
 _PAUSE_SECONDS = 1.0
 _FEW = 32
@@ -50,7 +50,14 @@ _FEW = 32
 T = TypeVar("T")
 
 
-_FIELDS = {"format": int, "passes": list, "settings": dict, "models": dict, "merged": list}  # of corpus.json
+_FIELDS = {
+    "format": int,
+    "recipe": str,
+    "passes": list,
+    "settings": dict,
+    "models": dict,
+    "merged": list,
+}  # of corpus.json
 
 
 _SECTIONS = frozenset(
@@ -59,7 +66,7 @@ _SECTIONS = frozenset(
 
 
 class PassStore:
-    """One pass of a store. It pickles: workers write parts and commits through their own copy."""
+    """One pass of a store. It can be pickled: workers write parts and commits through their own copy."""
 
     def __init__(self, files: Files, name: str) -> None:
         self.files = files
@@ -71,11 +78,11 @@ class PassStore:
     # ------------------------------------------------------------------ plan
 
     def started(self) -> bool:
-        """Whether this pass was ever begun."""
+        """Return whether this pass was ever started."""
         return self.files.exists(self._path("plan.json")) or bool(self.committed())
 
     def plan(self, wait: bool = False) -> Plan:
-        """The plan; StoreError if there is none yet, or, to `wait`, if none shows for a while."""
+        """Return the plan; raise StoreError if there is none. With `wait`, give it a while to appear."""
         path = self._path("plan.json")
         try:
             return Plan.decode(_patiently(self.files.read, path) if wait else self.files.read(path))
@@ -93,7 +100,7 @@ class PassStore:
             ) from error
 
     def ensure_plan(self, plan: Plan) -> None:
-        """Write the plan, or see that the one that is there is the same."""
+        """Write the plan, or raise StoreError if the store has a different one."""
         if len({unit.id for unit in plan.units}) != len(plan.units):
             raise StoreError(f"the plan of the pass {self.name!r} names a unit twice")
         data = plan.encode()
@@ -101,6 +108,8 @@ class PassStore:
         stored = _create(self.files, path, data)
         if stored not in (data, unsealed(data)):  # plans of version 0.1 have no checksum
             old = self.plan()
+            if old.is_same(plan):
+                return
             remedy = "use a new store, or remove this one to start over"
             if old.fingerprint == plan.fingerprint and any(
                 "part" in record for u in plan.units for record in u.records
@@ -114,12 +123,12 @@ class PassStore:
     # --------------------------------------------------------------- commits
 
     def committed(self) -> set[str]:
-        """The ids of the units that are done."""
+        """Return the ids of the committed units."""
         listing = self.files.list(self._path("commits"))
         return {PurePosixPath(info.path).stem for info in listing if info.path.endswith(".json")}
 
     def done_units(self, plan: Plan) -> list[str]:
-        """The units of a plan that are done, in its order. Where few seem to be missing, they are asked for by name."""
+        """Return the committed units of a plan, in its order. If few seem to be missing, look for each by name."""
         listed = self.committed()
         missing = [unit.id for unit in plan.units if unit.id not in listed]
         if len(missing) <= _FEW:
@@ -127,18 +136,18 @@ class PassStore:
         return [unit.id for unit in plan.units if unit.id in listed]
 
     def is_committed(self, unit: str) -> bool:
-        """Whether this unit is done."""
+        """Return whether this unit is committed."""
         return self.files.exists(self._commit_path(unit))
 
     def _commit_path(self, unit: str) -> str:
         return self._path("commits", f"{unit}.json")
 
     def read_commit(self, unit: str) -> Commit:
-        """The commit of a unit; StoreError if it is damaged, FileNotFoundError if there is none."""
+        """Return the commit of a unit; raise StoreError if it is damaged, FileNotFoundError if there is none."""
         return self._parse_commit(unit, self.files.read(self._commit_path(unit)))
 
     def is_sealed(self, unit: str) -> bool:
-        """Whether the commit of a unit vouches for what it was made from (see `records.is_sealed`)."""
+        """Return whether the commit of a unit vouches for what it was made from (see `records.is_sealed`)."""
         return is_sealed(self.files.read(self._commit_path(unit)))
 
     def _parse_commit(self, unit: str, data: bytes) -> Commit:
@@ -154,7 +163,7 @@ class PassStore:
             ) from error
 
     def commits(self, units: Iterable[str] | None = None) -> Iterator[Commit]:
-        """The commits, by default all there are, in the order of the plan."""
+        """Yield the commits of these units; by default all commits, in the order of the plan."""
         units = self.done_units(self.plan()) if units is None else list(units)
         try:
             yield from map(self._parse_commit, units, self.files.read_many(map(self._commit_path, units)))
@@ -162,9 +171,9 @@ class PassStore:
             raise StoreError(f"{error.filename or error} was removed while it was to be read; try again") from None
 
     def all_commits(self, plan: Plan) -> list[Commit]:
-        """The commits of all units of a finished pass, in the order of its plan; StoreError if one is missing.
+        """Return the commits of all units of a finished pass, in plan order; raise StoreError if one is missing.
 
-        A listing may lag behind, so that a commit which is not listed is asked for by its name, for a while.
+        A listing may lag behind, so a commit that is not listed is looked up by name, for a while.
         """
         listed = self.committed()
         found = {commit.unit: commit for commit in self.commits(u.id for u in plan.units if u.id in listed)}
@@ -191,16 +200,16 @@ class PassStore:
         worker: str = "",
         now: float = 0.0,
     ) -> bool:
-        """Write the parts of an attempt, then its commit. False if the unit had been committed before."""
+        """Write the parts of an attempt, then its commit; return False if another attempt has committed the unit."""
         parts = {name: self._write_table(unit, name, table) for name, table in tables.items() if table.num_rows}
         quarantine = self._write_quarantine(unit, quarantined) if quarantined else None
         commit = Commit(unit, attempt, parts, quarantine, stages, worker, now)
-        # The answer to our own first try may have been lost on the way, and a retry then finds our own commit.
+        # The answer to our first try may have been lost; a retry then finds our own commit.
         winner = _create(self.files, self._commit_path(unit), commit.encode())
         return self._parse_commit(unit, winner).attempt == attempt
 
     def adopt(self, unit: str, other: Store) -> None:
-        """Take over a unit that another store has committed: its very parts and commit, unless we have one."""
+        """Copy the parts and the commit of a unit from another store; a commit that exists here stays."""
         commit = other.pass_store(self.name).read_commit(unit)
         for part in commit.files():
             self.files.write(part.path, read_part(other.files, part, thorough=True))
@@ -222,7 +231,7 @@ class PassStore:
     # --------------------------------------------------------------- reading
 
     def read_quarantine(self, units: Iterable[str] | None = None) -> Iterator[dict[str, Any]]:
-        """The quarantined records, unit by unit."""
+        """Yield the quarantined records, unit by unit."""
         for commit in self.commits(units):
             if commit.quarantine:
                 yield from map(json.loads, read_part(self.files, commit.quarantine).splitlines())
@@ -236,20 +245,20 @@ class Store:
 
     @classmethod
     def at(cls, root: str) -> Store:
-        """The store at a local path or `s3://…`; it need not exist yet."""
+        """Return the store at a local path or `s3://…`; it need not exist yet."""
         return cls(open_files(root))
 
     @property
     def url(self) -> str:
-        """The root."""
+        """Return the address of the root."""
         return self.files.url
 
     def pass_store(self, name: str) -> PassStore:
-        """One pass of this store."""
+        """Return one pass of this store."""
         return PassStore(self.files, name)
 
     def corpus(self, wait: bool = False) -> dict[str, Any]:
-        """What determines the content of this corpus; to `wait` is to give it a while to show."""
+        """Return the content of corpus.json, which determines the corpus. With `wait`, give it a while to appear."""
         try:
             data = _patiently(self.files.read, "corpus.json") if wait else self.files.read("corpus.json")
             corpus = from_json(unsealed(data), dict[str, Any])
@@ -264,14 +273,14 @@ class Store:
         return corpus
 
     def ensure_corpus(self, content: Mapping[str, Any]) -> None:
-        """Start a corpus, or see that the one that is here was started with the same content settings."""
+        """Start a corpus, or check that the existing one was started with the same content settings."""
         corpus = {"format": FORMAT, **content}
         data = sealed(json.dumps(corpus, indent=1, ensure_ascii=False).encode())
         if not create_once(self.files, "corpus.json", data):
             self.check_corpus(content)
 
     def check_corpus(self, content: Mapping[str, Any]) -> None:
-        """StoreError unless the corpus that is here was started with the same content settings."""
+        """Raise StoreError unless the existing corpus was started with the same content settings."""
         found = list(differences(self.corpus(wait=True), json.loads(json.dumps({"format": FORMAT, **content}))))
         if found:
             raise StoreError(
@@ -281,13 +290,13 @@ class Store:
             )
 
     def passes(self) -> list[PassStore]:
-        """The passes that were started, in the order in which they build on each other."""
+        """Return the passes that were started, in the order in which they build on each other."""
         names: list[str] = self.corpus().get("passes", [])
         return [store for name in names if (store := self.pass_store(name)).started()]
 
 
 def _check_corpus(corpus: Mapping[str, Any]) -> None:
-    """ValueError unless the fields that readers rely on are of their kinds."""
+    """Raise ValueError unless the fields that readers rely on have the right types."""
     format_ = corpus.get("format", FORMAT)
     if isinstance(format_, int) and format_ > FORMAT:
         raise StoreError(f"the corpus has format {format_}, this version reads format {FORMAT}: update wicdistil")
@@ -310,7 +319,7 @@ def _check_corpus(corpus: Mapping[str, Any]) -> None:
 
 
 def create_once(files: Files, path: str, data: bytes) -> bool:
-    """Create a file, and see that it cannot be created again; False if it was there."""
+    """Create a file and check that it cannot be created again; return False if it already exists."""
     if not files.create(path, data):
         return False
     if files.create(path, data):  # an S3 look-alike that ignores If-None-Match
@@ -322,19 +331,19 @@ def create_once(files: Files, path: str, data: bytes) -> bool:
 
 
 def _create(files: Files, path: str, data: bytes) -> bytes:
-    """Create a file unless one is there; return what is there then, ours or that of whoever was first."""
+    """Create a file unless one exists; return the content it has then, ours or that of an earlier writer."""
 
     def try_it(path: str) -> bytes:
         return data if files.create(path, data) else files.read(path)
 
     try:
-        return _patiently(try_it, path)  # what is there may not show yet, or a repair has just removed it
+        return _patiently(try_it, path)  # the file may not be visible yet, or a repair has just removed it
     except FileNotFoundError:
         raise StoreUnavailableError(f"{files.url}/{path} is there, but cannot be read") from None
 
 
 def _patiently(look: Callable[[str], T], path: str) -> T:
-    """Look until a file shows; FileNotFoundError if it does not."""
+    """Retry until a file appears; raise FileNotFoundError if it does not."""
     started = time.monotonic()
     while True:
         try:
@@ -346,7 +355,7 @@ def _patiently(look: Callable[[str], T], path: str) -> T:
 
 
 def differences(old: Any, new: Any, path: str = "") -> Iterator[tuple[str, str, str]]:
-    """The settings that differ: the path of each, and what it is on either side."""
+    """Yield the settings that differ: the path of each, its old value and its new value."""
     if isinstance(old, dict) and isinstance(new, dict):
         for key in sorted(old.keys() | new.keys()):
             yield from differences(old.get(key), new.get(key), f"{path}.{key}" if path else key)

@@ -1,1 +1,1 @@
-"""Which words become targets, and in which sentences: counting, the vocabulary, the balanced sample."""
+"""Choose which words become targets, and in which sentences: counts, vocabulary, balanced sample."""

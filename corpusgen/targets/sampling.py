@@ -1,4 +1,4 @@
-"""The balanced sample of targets: one word per sentence, as many sentences for each word as for any other.
+"""Draw the balanced sample of targets: one word per sentence, as many sentences for each word as for any other.
 
 Every (sentence, word) pair has a *priority*, a hash of seed, word and sentence id. Each unit keeps, per word, the
 pairs of lowest priority (`candidates`); what the units kept is merged in the same way, and sentences are dealt out to
@@ -9,10 +9,10 @@ Write low(A) for the k pairs of lowest priority in a set A of pairs of one word,
 is exact, low(A ∪ B) = low(low(A) ∪ low(B)): a pair in low(A ∪ B) has fewer than k pairs below it in A ∪ B, so fewer
 than k in the set it came from, and is in low(A) or low(B). By induction the same holds for any number of units.
 
-Dropping, before that, every pair above a limit that depends on the word alone leaves a lower end of A. If k or more
-pairs are left, low(A) is what it was. If fewer, then low(A) shrinks to these: still the lowest of all, still a
-uniform sample of the word's sentences, still the same for every division into units. The word then merely has fewer
-sentences to offer than it could have had.
+Before that, every pair above a limit that depends on the word alone is dropped, which leaves the lower end of A. If k
+or more pairs are left, low(A) does not change. If fewer, low(A) shrinks to these: still the lowest of all, still a
+uniform sample of the word's sentences, still the same for every division into units. The word then merely offers
+fewer sentences than it could have.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from corpusgen.tables import CANDIDATES
-from corpusgen.targets.tokens import Tokens, token_batches
+from corpusgen.targets.tokens import token_batches
+from corpusgen.text.words import Tokens
 
 _SPARE = 4
 _FEWEST_PER_WORD = 32
@@ -42,7 +43,7 @@ _NO_PAIRS: list[npt.NDArray[Any]] = [np.empty(0, kind) for kind in ("i8", "u8", 
 
 
 def default_per_word(size: int, vocabulary_size: int) -> int:
-    """How many candidates to keep per word for a sample of `size`: four times the mean, at least 32.
+    """Return how many candidates to keep per word for a sample of `size`: four times the mean, at least 32.
 
     A word needs spare candidates because others take some of its sentences, and because frequent words make up for
     rare ones. Where most words are rare, as in a small corpus, the mean says little: see `fitted_per_word`.
@@ -51,11 +52,11 @@ def default_per_word(size: int, vocabulary_size: int) -> int:
 
 
 def fitted_per_word(vocabulary: pa.Table, size: int) -> int:
-    """How many candidates to keep per word, from the counts of the words.
+    """Return how many candidates to keep per word, from the counts of the words.
 
-    Four times, at least 32, the number of rounds it takes to fill the sample when a word can give as many sentences
-    as it has occurrences. With enough occurrences of every word this is `default_per_word`. The candidates of all
-    words are then never more than about four times the sample, or 32 times the vocabulary.
+    It is four times the number of rounds that fill the sample when a word can give as many sentences as it has
+    occurrences, and at least 32. With enough occurrences of every word this is `default_per_word`. The candidates of
+    all words are then never more than about four times the sample, or 32 times the vocabulary.
     """
     counts = vocabulary.column("count").to_numpy()
     fewest, most = 1, int(counts.max(initial=1))
@@ -80,15 +81,16 @@ def candidates(
     per_word: int,
     slack: float = 2.0,
 ) -> pa.Table:
-    """The candidates of one unit: `word`, `priority`, `sentence`, `start`, `end`.
+    """Return the candidates of one unit: `word`, `priority`, `sentence`, `start`, `end`.
 
     A pair is a candidate if the word is in the vocabulary and exactly one token of the sentence is that word. Case
-    counts, as in the vocabulary: “May” and “may” are two words, and neither stands in the way of the other.
+    matters, as in the vocabulary: “May” and “may” are two words, and neither excludes the other.
 
-    Of each word the `per_word` lowest priorities are kept, and none above a limit: with c occurrences in the whole
-    corpus, `slack × per_word / c` of all priorities. So the candidates of all units together are about
-    `slack × per_word` a word, however many units there are; `slack` is also what allows for the occurrences that are
-    no candidates because the word stands twice in a sentence. Should a word end with fewer than `per_word`, see above.
+    The `per_word` lowest priorities of each word are kept, and none above a limit: for a word with c occurrences in
+    the whole corpus, the lowest `slack × per_word / c` of all priorities. So all units together keep about
+    `slack × per_word` candidates per word, however many units there are. `slack` also makes up for occurrences that
+    are not candidates because the word is twice in a sentence. The module says what happens if a word ends up with
+    fewer than `per_word`.
 
     Sentence ids (strings or integers) must be unique in the corpus. Rows are in the order of the vocabulary, then by
     priority.
@@ -103,8 +105,8 @@ def candidates(
     sentence_keys = _hashes(ids.to_pylist(), seed, b"sentence")
     word_keys = _WordKeys(words, seed)
     found = [
-        _pairs(tokens, pc.index_in(tokens.word, words), limits, word_keys, sentence_keys)
-        for tokens in token_batches(sentences)
+        _pairs(tokens, first_row, pc.index_in(surfaces, words), limits, word_keys, sentence_keys)
+        for first_row, tokens, surfaces in token_batches(sentences)
     ]
     code, priority, row, start, end = (np.concatenate(column) for column in zip(_NO_PAIRS, *found, strict=True))
     sentence = ids.take(pa.array(row))
@@ -114,7 +116,7 @@ def candidates(
 
 
 class _WordKeys:
-    """A hash per word of the vocabulary, made when first needed: a small unit has few of the words."""
+    """A hash per word of the vocabulary, computed when first needed: a small unit has few of the words."""
 
     def __init__(self, words: pa.Array, seed: int) -> None:
         self._words, self._seed = words, seed
@@ -128,38 +130,42 @@ class _WordKeys:
         return self._keys[codes]
 
 
-def _pairs(tokens: Tokens, codes: pa.Int32Array, limits: Hashes, word_keys: _WordKeys, sentence_keys: Hashes) -> _Pairs:
-    """Word code, priority, row and span of the candidates among the tokens."""
+def _pairs(
+    tokens: Tokens, first_row: int, codes: pa.Int32Array, limits: Hashes, word_keys: _WordKeys, sentence_keys: Hashes
+) -> _Pairs:
+    """Return word code, priority, row and span of the candidates among the tokens."""
+    rows = first_row + tokens.rows
     at = np.flatnonzero(codes.is_valid())
     code: Integers = codes.drop_null().to_numpy().astype(np.int64)
-    priority = _mix(word_keys[code] + sentence_keys[tokens.row[at]])
-    # Two occurrences of a pair have the same priority and are dropped or kept together: what repeats can still be
-    # seen afterwards, when there is much less to look through.
+    priority = _mix(word_keys[code] + sentence_keys[rows[at]])
+    # Two occurrences of a pair have the same priority and are dropped or kept together: repeats can still be found
+    # afterwards, when there is much less to look through.
     low = priority <= limits[code]
     at, code, priority = at[low], code[low], priority[low]
-    _, first, occurrences = np.unique(tokens.row[at] * len(limits) + code, return_index=True, return_counts=True)
+    _, first, occurrences = np.unique(rows[at] * len(limits) + code, return_index=True, return_counts=True)
     once = first[occurrences == 1]
     at = at[once]
-    return code[once], priority[once], tokens.row[at], tokens.start[at], tokens.end[at]
+    return code[once], priority[once], rows[at], tokens.starts[at], tokens.ends[at]
 
 
 def select(candidate_tables: Iterable[pa.Table], size: int, seed: int, per_word: int) -> pa.Table:
-    """The sample: `sentence`, `word`, `start`, `end`, `round`, sorted by sentence.
+    """Return the sample: `sentence`, `word`, `start`, `end`, `round`, sorted by sentence.
 
-    In every round each word that still has a candidate whose sentence nobody took gets the one of lowest priority.
-    Words with the fewest candidates come first, as they have the least choice. In a round for which the budget is too
-    small they come in the order of a hash of word and seed: else a small sample would be one of rare words. It ends
-    with `size` targets or when no word has anything left. `round` counts from 1: a word's r-th sentence is of round r.
+    In every round each word that still has a candidate whose sentence is free gets the one of lowest priority. Words
+    with the fewest candidates come first, as they have the least choice. In a round for which the budget is too small,
+    words come in the order of a hash of word and seed: otherwise a small sample would consist of rare words. The rounds
+    end with `size` targets or when no word has a candidate left. `round` counts from 1: a word's r-th sentence is of
+    round r.
 
-    `seed` and `per_word` are those of `candidates`. In memory are vocabulary × `per_word` rows, half as many that wait
-    to be merged and one table.
+    `seed` and `per_word` are those of `candidates`. Memory holds vocabulary × `per_word` rows, half as many that wait
+    to be merged, and one table.
     """
     table = _merge(candidate_tables, per_word)
     word, sentence = _array(table.column("word")), _array(table.column("sentence")).dictionary_encode()
     first = _group_starts(word.indices.to_numpy())
     available = np.diff(first, append=table.num_rows)
     words = word.take(pa.array(first)).cast(pa.string())
-    alphabetical = pc.rank(words).to_numpy()  # should two words have the same hash
+    alphabetical = pc.rank(words).to_numpy()  # in case two words have the same hash
     by_chance = np.lexsort((alphabetical, _hashes(words.to_pylist(), seed, b"order")))
     first, available = first[by_chance], available[by_chance]
     rarest_first = np.argsort(available, kind="stable")
@@ -172,7 +178,7 @@ def select(candidate_tables: Iterable[pa.Table], size: int, seed: int, per_word:
 def _deal(
     first: Integers, stop: Integers, rarest_first: Integers, sentence: npt.NDArray[np.int32], size: int
 ) -> tuple[Integers, Integers]:
-    """Which candidates are chosen, and in which round; those of the n-th word by chance are `first[n]` to `stop[n]`."""
+    """Return the chosen candidates and their rounds; the n-th word in random order has `first[n]` to `stop[n]`."""
     taken = bytearray(int(sentence.max(initial=-1)) + 1)
     sentences = sentence.data  # indexes faster than the array, without a Python object per row
     position, stops = first.tolist(), stop.tolist()
@@ -200,7 +206,7 @@ def _deal(
 
 
 def _merge(tables: Iterable[pa.Table], per_word: int) -> pa.Table:
-    """The lowest of all tables, sorted by word, priority and sentence; words are dictionary-encoded."""
+    """Return the lowest pairs of all tables, sorted by word, priority and sentence; words are dictionary-encoded."""
     kept: list[pa.Table] = []
     rows = merged_rows = 0
     for table in tables:
@@ -227,7 +233,7 @@ def _lowest_of(tables: Sequence[pa.Table], per_word: int) -> pa.Table:
 
 
 def _lowest(code: npt.NDArray[Any], priority: Hashes, sentence: pa.Array | pa.ChunkedArray, per_word: int) -> Integers:
-    """Where the `per_word` pairs of lowest priority of each word are, in the order of word, priority, sentence."""
+    """Return the indices of each word's `per_word` lowest pairs, sorted by word, priority and sentence."""
     order = np.lexsort((priority, code))
     same = (np.diff(code[order]) == 0) & (np.diff(priority[order]) == 0)
     if same.any():  # so rare with 64 bits that sentence ids are compared only now
@@ -238,12 +244,12 @@ def _lowest(code: npt.NDArray[Any], priority: Hashes, sentence: pa.Array | pa.Ch
 
 
 def _group_starts(codes: npt.NDArray[Any]) -> Integers:
-    """Where each run of equal codes begins."""
+    """Return where each run of equal codes begins."""
     return np.flatnonzero(np.diff(codes, prepend=-1))
 
 
 def _limits(counts: Integers, keep: float) -> Hashes:
-    """Per word the highest priority worth keeping, so that about `keep` of its `counts` occurrences are."""
+    """Return each word's highest priority worth keeping, so that about `keep` of its `counts` occurrences are kept."""
     share = keep / np.maximum(counts, 1)
     limits: Hashes = np.full(len(share), np.iinfo(np.uint64).max, np.uint64)
     limits[share < 1] = (share[share < 1] * 2.0**64).astype(np.uint64)
@@ -251,14 +257,14 @@ def _limits(counts: Integers, keep: float) -> Hashes:
 
 
 def _hashes(values: Iterable[Any], seed: int, purpose: bytes) -> Hashes:
-    """64 bits per value, the same on every machine and in every process."""
+    """Return a 64-bit hash per value, the same on every machine and in every process."""
     salt = seed.to_bytes(16, "little", signed=True)
     digests = (hashlib.blake2b(str(v).encode(), digest_size=8, salt=salt, person=purpose).digest() for v in values)
     return np.frombuffer(b"".join(digests), "<u8")
 
 
 def _mix(keys: Hashes) -> Hashes:
-    """The last step of splitmix64: sums of two keys become hashes without a trace of their parts."""
+    """Apply the last step of splitmix64: sums of two keys become hashes without a trace of their parts."""
     keys = (keys ^ (keys >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     keys = (keys ^ (keys >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return keys ^ (keys >> np.uint64(31))

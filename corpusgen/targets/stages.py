@@ -1,4 +1,4 @@
-"""From committed sentences to targets, as stages: merge the counts, sketch the candidates, select, fetch."""
+"""Stages from committed sentences to targets: merge the counts, sketch the candidates, select, fetch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from corpusgen.targets.vocabulary import make_vocabulary, merge_counts
 
 @dataclass
 class MergeCounts(OverParts):
-    """Counts of all units → the vocabulary."""
+    """Merges the counts of all units into the vocabulary."""
 
     name: ClassVar[str] = "merge"
     whole: ClassVar[bool] = True
@@ -26,13 +26,13 @@ class MergeCounts(OverParts):
     size: int
 
     def process(self, rows: pa.Table) -> pa.Table:
-        """All parts at once: there is only one unit."""
+        """Merge all parts at once: there is only one unit."""
         return make_vocabulary(merge_counts(self._tables(rows)), self.drop_top_share, self.size)
 
 
 @dataclass
 class SketchCandidates(OverParts):
-    """Sentences → for each word of the vocabulary those that could become its targets."""
+    """Finds, for each word of the vocabulary, the sentences that could become its targets."""
 
     name: ClassVar[str] = "sketch"
     adds: ClassVar[tuple[str, ...]] = tuple(CANDIDATES.names)
@@ -56,7 +56,7 @@ class SketchCandidates(OverParts):
 
 @dataclass
 class SelectTargets(OverParts):
-    """All candidates → the balanced sample."""
+    """Selects the balanced sample from all candidates."""
 
     name: ClassVar[str] = "select"
     whole: ClassVar[bool] = True
@@ -66,17 +66,17 @@ class SelectTargets(OverParts):
     seed: int
 
     def setup(self) -> None:
-        """Find out how many candidates of a word count."""
+        """Compute how many candidates to use per word."""
         self._per_word = fitted_per_word(self._committed("vocabulary", "vocabulary"), self.size)
 
     def process(self, rows: pa.Table) -> pa.Table:
-        """All parts at once: there is only one unit."""
+        """Select from all parts at once: there is only one unit."""
         return select(self._tables(rows), self.size, self.seed, self._per_word)
 
 
 @dataclass
 class FetchTargets(OverParts):
-    """Sentences that were selected, with their target."""
+    """Fetches the selected sentences with their targets."""
 
     name: ClassVar[str] = "fetch"
     adds: ClassVar[tuple[str, ...]] = tuple(TARGETS.names)

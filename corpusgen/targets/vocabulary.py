@@ -1,4 +1,4 @@
-"""Counting words, and the vocabulary that targets are drawn from."""
+"""Count words, and make the vocabulary that targets are drawn from."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ _ROWS_WORTH_MERGING = 10_000
 
 
 def count_words(sentences: pa.Table) -> pa.Table:
-    """How often each word occurs: `word`, `count`, sorted by word.
+    """Count how often each word occurs: `word`, `count`, sorted by word.
 
-    A word is a token for which `str.isalpha()` holds, in the case in which it stands.
+    A word is a token for which `str.isalpha()` holds, in the case in which it is written.
     """
-    counts = merge_counts(_value_counts(tokens.word) for tokens in token_batches(sentences))
+    counts = merge_counts(_value_counts(words) for _, _, words in token_batches(sentences))
     return counts.filter(pa.array([word.isalpha() for word in counts.column("word").to_pylist()], pa.bool_()))
 
 
 def merge_counts(tables: Iterable[pa.Table]) -> pa.Table:
-    """The sum of many counts, sorted by word. In memory are twice the distinct words and one table, not all tables."""
+    """Add up many counts, sorted by word. Memory holds twice the distinct words and one table, not all."""
     merged = COUNTS.empty_table()
     waiting: list[pa.Table] = []
     waiting_rows = 0
@@ -33,7 +33,7 @@ def merge_counts(tables: Iterable[pa.Table]) -> pa.Table:
             continue
         waiting.append(table.select(COUNTS.names).cast(COUNTS))
         waiting_rows += table.num_rows
-        # To wait until there is as much new as old makes the work linear, however many tables there are.
+        # Waiting until there is as much new as old keeps the work linear, however many tables there are.
         if waiting_rows >= max(merged.num_rows, _ROWS_WORTH_MERGING):
             merged = _sum([merged, *waiting])
             waiting, waiting_rows = [], 0
@@ -41,12 +41,12 @@ def merge_counts(tables: Iterable[pa.Table]) -> pa.Table:
 
 
 def make_vocabulary(counts: pa.Table, drop_top_share: float = 0.001, size: int = 50_000) -> pa.Table:
-    """The `size` most frequent words after the very top, most frequent first, ties by word.
+    """Return the `size` most frequent words after the very top, most frequent first, ties by word.
 
-    The top is `drop_top_share` of the word types, mostly function words, rounded to the nearest number and half of
-    one upwards. There is no minimum: of fewer than 500 types 0.1 % is nothing, and nothing is dropped. `rank` is the
+    The top is `drop_top_share` of the word types, mostly function words, rounded to the nearest number and halves
+    upwards. There is no minimum: with fewer than 500 types 0.1 % rounds to zero, and nothing is dropped. `rank` is the
     place among all counted words, from 1, so the first row tells how many were dropped. `capital_share` is how often
-    the word, in whatever case, begins with a capital: what tells names from other words.
+    the word, in any case, begins with a capital: it tells names from other words.
     """
     if not 0 <= drop_top_share <= 1 or size < 0:
         raise ValueError(f"a vocabulary cannot have {size} words or drop {drop_top_share} of them")

@@ -1,1 +1,1 @@
-"""From raw text to filtered sentences with exact character offsets."""
+"""Turn raw text into filtered sentences with exact character offsets."""

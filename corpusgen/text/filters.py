@@ -1,4 +1,4 @@
-"""Which sentences are kept: the length of the paper and the surface filters of its published code, each by reason."""
+"""Filter sentences by the paper's lengths and the surface filters of its published code, each with a reason."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from corpusgen.text.words import DIGIT, LETTER, character_kinds, starts_of
 
 _REPEATED = re.compile(r"(.)\1{3}")
 # What mark-up, its removal, or a bad extraction leaves behind. Most sentences have none of these characters and
-# pairs, and to look for them one by one is faster than one large pattern.
+# pairs, and looking for them one by one is faster than one large pattern.
 _DEBRIS_CHARACTER = re.compile(rf"[\[\]{{}}|<>\\^_~{HOLE}]")
 _DEBRIS_STRINGS = (
     *("http:", "https:", "www.", "''", "==", ",,", ";;", "£ ", "$ ", "€ "),
@@ -34,7 +34,7 @@ CJK = frozenset({"zh", "ja", "ko", "yue", "wuu", "lzh"})
 
 @dataclass
 class FilterSentences(Stage):
-    """Gives a sentence an id, or rejects it for the first reason that holds. None or False switches one off."""
+    """Gives a sentence an id, or rejects it for the first reason that holds. None or False switches a filter off."""
 
     name: ClassVar[str] = "filter"
     needs: ClassVar[tuple[str, ...]] = tuple(name for name in SENTENCES.names if name != "id")
@@ -46,10 +46,11 @@ class FilterSentences(Stage):
     def identity(self) -> dict[str, Any]:
         """Return what determines the result, each filter by its own name."""
         identity = super().identity()
-        return {**identity, **identity.pop("filters")}
+        filters = identity.pop("filters")
+        return {**identity, **filters}
 
     def process(self, rows: pa.Table) -> Result:
-        """Judge each sentence."""
+        """Keep or reject each sentence."""
         texts = rows["text"].to_pylist()
         words, numbers = _count_words(texts, rows["token_starts"].combine_chunks())
         reasons = [self.reason(*sentence) for sentence in zip(texts, words, numbers, strict=True)]
@@ -57,7 +58,7 @@ class FilterSentences(Stage):
         return dataclasses.replace(result, rows=result.rows.append_column("id", _ids(result.rows)))
 
     def reason(self, text: str, words: int, numbers: int) -> str | None:
-        """Why a sentence is rejected; None if it is kept."""
+        """Return why a sentence is rejected; None if it is kept."""
         filters = self.filters
         if filters.min_words is not None and words < filters.min_words:
             return "too short"
@@ -85,7 +86,7 @@ class FilterSentences(Stage):
 
 
 def _count_words(texts: list[str], token_starts: pa.ListArray) -> tuple[list[int], list[int]]:
-    """How many words and numbers each sentence has: tokens that begin with a letter or digit, and with a digit."""
+    """Count each sentence's words and numbers: tokens that begin with a letter or digit, and with a digit."""
     rows = np.repeat(np.arange(len(texts)), token_starts.value_lengths().to_numpy())
     firsts = character_kinds(texts)[starts_of(texts)[rows] + token_starts.flatten().to_numpy()]
     words, numbers = (np.bincount(rows[(firsts & kind) != 0], minlength=len(texts)) for kind in (LETTER | DIGIT, DIGIT))
@@ -93,7 +94,7 @@ def _count_words(texts: list[str], token_starts: pa.ListArray) -> tuple[list[int
 
 
 def _ids(rows: pa.Table) -> pa.Array:
-    """Names for sentences that stay the same wherever the files lie and however they are cut into units."""
+    """Return sentence ids that stay the same wherever the files are and however they are cut into units."""
     files = [os.path.basename(source) for source in rows["source"].to_pylist()]
     columns = [rows[name].to_pylist() for name in ("article", "paragraph", "sentence", "text")]
     keys = zip(files, *columns, strict=True)
@@ -101,7 +102,7 @@ def _ids(rows: pa.Table) -> pa.Array:
 
 
 def _is_balanced(text: str) -> bool:
-    """Whether quotes and brackets come in pairs: where they do not, the sentence was cut out of a larger one."""
+    """Return whether quotes and brackets come in pairs: if not, the sentence was cut out of a larger one."""
     return text.count('"') % 2 == 0 and all(text.count(a) == text.count(b) for a, b in ("()", "“”", "«»"))
 
 

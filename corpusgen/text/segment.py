@@ -1,7 +1,7 @@
-"""Sentences and tokens with exact character offsets.
+"""Split texts into sentences and tokens with exact character offsets.
 
-Whatever the segmenter: `text[start:end]` of every sentence and of every token is its surface, and sentences never
-cross a paragraph.
+With every segmenter, `text[start:end]` of each sentence and each token is its surface, and sentences never cross a
+paragraph.
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ import pyarrow.compute as pc
 from corpusgen.engine import Result, Stage
 from corpusgen.engine.time_limit import TimeLimit, TookTooLong
 from corpusgen.errors import StageError
+from corpusgen.extras import missing_extra
 from corpusgen.models.identity import NamedModel, confirmed
 from corpusgen.tables import PROVENANCE, SENTENCES, TEXT_REJECTS
-from corpusgen.text.words import TokenSpans, tokenize
+from corpusgen.text.words import Tokens, tokenize
 
-# A full stop after a word in lower case, a year or a bracket, and before a capital. Seen on Wikipedia: as good as
-# always an end, also where nupunkt takes the word for an abbreviation; and most paragraphs are settled by it.
+# A full stop after a lower-case word, a year or a bracket, and before a capital. On Wikipedia this is almost always an
+# end, even where nupunkt takes the word for an abbreviation, and it settles most paragraphs.
 _ABBREVIATIONS = ("Messrs", "Assoc", "Calif", "Lieut", "Comdr", "Trans", "Agric", "Philos")
 _CERTAIN_END = re.compile(
     r" (?=[A-Z][a-z])(?:(?<=[a-z]{4}\. )|(?<=\b\d{4}\. )|(?<=[a-z]\)\. ))"
@@ -35,13 +36,13 @@ _CERTAIN_END = re.compile(
 _MARK = re.compile(r"[.!?…]")
 
 LONGEST_PARAGRAPH = 1_000_000
-"""Characters of a paragraph that is split: more than a long novel has. The longest of Wikipedia have some ten thousand;
-what is longer than this is data, and would make as many rows as it likes in the memory of one worker."""
+"""The most characters of a paragraph that is split: more than a long novel has. Wikipedia's longest have some ten
+thousand; anything longer than this is data, and could fill the memory of one worker with any number of rows."""
 
 _BYTES_AT_ONCE = 1 << 20
 
-# From every mark nupunkt looks ahead to the end of the word, which takes time by the square of the word's length, and
-# it remembers the words and ellipses that it has judged. There are no words of such length, so it is shown both ends.
+# From every mark nupunkt looks ahead to the end of the word, which takes time quadratic in the word's length, and it
+# remembers the words and ellipses that it has judged. No real word is this long, so nupunkt only sees both ends.
 _LONGEST_WORD = 1000
 _LONG_WORD = re.compile(rf"(?<!\S)\S{{{_LONGEST_WORD + 1},}}+|[.\s]{{{_LONGEST_WORD + 1},}}+")
 
@@ -51,18 +52,18 @@ class Segmented(NamedTuple):
 
     paragraphs: list[int]
     spans: list[tuple[int, int]]
-    tokens: TokenSpans
+    tokens: Tokens
 
 
 class Segmenter(Protocol):
-    """Splits paragraphs. Sentence spans count from the paragraph's start, token spans from the sentence's."""
+    """A splitter of paragraphs. Sentence spans count from the paragraph's start, token spans from the sentence's."""
 
     def segment(self, paragraphs: Sequence[str], failed: dict[int, str] | None = None) -> Segmented:
-        """All sentences in the order of the text; `failed` gets the paragraphs that cannot be split, and why."""
+        """Return all sentences in the order of the text; `failed` gets the paragraphs that cannot be split, and why."""
 
 
 class RuleSegmenter:
-    """Patterns and nupunkt for sentences, kinds of characters for words: fast on a CPU."""
+    """A segmenter that is fast on a CPU: patterns and nupunkt for sentences, kinds of characters for words."""
 
     def __init__(self) -> None:
         import nupunkt
@@ -111,13 +112,13 @@ class RuleSegmenter:
             start = stop
 
     def _spans_without_long_words(self, text: str) -> list[tuple[int, int]]:
-        """What nupunkt says of a piece whose long words it sees shortened."""
+        """Return nupunkt's spans for a piece whose long words are shortened before it sees them."""
         kept: list[str] = []
-        removed = [0]  # characters, before each piece that is kept
+        removed = [0]  # characters removed before each kept piece
         end = 0
         for word in _LONG_WORD.finditer(text):
             start, stop = word.start() + _LONGEST_WORD // 2, word.end() - _LONGEST_WORD // 2
-            # What meets at the cut met somewhere before: two dots with a space between must not become neighbours.
+            # Characters that meet at the cut must have met before: two dots with a space between must not touch.
             stop = text.find(text[start - 1], stop, word.end()) + 1 or stop
             kept.append(text[end:start])
             removed.append(removed[-1] + stop - start)
@@ -134,7 +135,7 @@ class StanzaSegmenter:
         try:
             import stanza
         except ImportError as missing:
-            raise StageError("segmenter.kind: stanza needs: pip install 'wicdistil[stanza]'") from missing
+            raise StageError(missing_extra("segmenter.kind: stanza", "stanza", "stanza")) from missing
         if model_dir and not os.path.isdir(model_dir):
             raise StageError(f"segmenter.model_dir: {model_dir}: no such folder")
         try:
@@ -167,13 +168,13 @@ class StanzaSegmenter:
                 counts.append(len(sentence.tokens))
                 starts += [token.start_char - start for token in sentence.tokens]
                 ends += [token.end_char - start for token in sentence.tokens]
-        tokens = TokenSpans(np.array(counts, np.int64), np.array(starts, np.int32), np.array(ends, np.int32))
+        tokens = Tokens(np.array(counts, np.int64), np.array(starts, np.int32), np.array(ends, np.int32))
         return Segmented(taken, spans, tokens)
 
 
 @dataclass
 class SegmentSentences(Stage):
-    """A paragraph becomes its sentences."""
+    """Splits paragraphs into sentences."""
 
     name: ClassVar[str] = "segment"
     needs: ClassVar[tuple[str, ...]] = (*(name for name, _ in PROVENANCE), "paragraph", "text")
@@ -186,7 +187,7 @@ class SegmentSentences(Stage):
     use_gpu: bool = field(default=False, metadata={"content": False})
 
     def uses(self) -> Sequence[NamedModel]:
-        """Return Stanza's folder."""
+        """Return Stanza's model folder, if one is set."""
         return [NamedModel("segmenter", "files", self.model_dir)] if self.model_dir else []
 
     def setup(self) -> None:
@@ -219,13 +220,13 @@ class SegmentSentences(Stage):
         taken, spans, tokens = self._segmenter.segment(texts, failed)
         numbers = [number for _, some in itertools.groupby(taken) for number, _ in enumerate(some)]
         sentences = [texts[index][start:stop] for index, (start, stop) in zip(taken, spans, strict=True)]
-        offsets = pa.array(np.concatenate(([0], np.cumsum(tokens.counts))), pa.int32())
+        token_starts, token_ends = tokens.columns()
         table = rows.select([*(name for name, _ in PROVENANCE), "paragraph"]).take(pa.array(taken, pa.int64()))
         for name, column in (
             ("sentence", pa.array(numbers, pa.int32())),
             ("text", pa.array(sentences, pa.string())),
-            ("token_starts", pa.ListArray.from_arrays(offsets, pa.array(tokens.starts, pa.int32()))),
-            ("token_ends", pa.ListArray.from_arrays(offsets, pa.array(tokens.ends, pa.int32()))),
+            ("token_starts", token_starts),
+            ("token_ends", token_ends),
         ):
             table = table.append_column(name, column)
         empty = sorted(set(range(len(texts))).difference(taken, failed))
@@ -239,7 +240,7 @@ class SegmentSentences(Stage):
 
 
 def _some_at_once(rows: pa.Table) -> list[pa.Table]:
-    """Slices of about so many bytes of text: Python takes a hundred times as much memory for very short sentences."""
+    """Slice rows by bytes of text: in Python, very short sentences take a hundred times as much memory."""
     sizes = np.cumsum(pc.binary_length(rows["text"]).to_numpy())
     cuts = np.flatnonzero(np.diff(sizes // _BYTES_AT_ONCE)) + 1
     return [rows.slice(a, b - a) for a, b in itertools.pairwise([0, *cuts.tolist(), rows.num_rows])]

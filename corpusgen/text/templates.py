@@ -1,4 +1,4 @@
-"""What the templates of an article leave in its text: nothing, a sign, an argument, a computed text or a hole."""
+"""Replace the templates of an article by nothing, a sign, an argument, a computed text or a hole."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from corpusgen.text.marks import DEEPEST, GONE, HOLE, SOUND, SUPERSCRIPTS, names
 
-# A template ends before the next heading: without this, one lost pair of braces could eat all sections up to another.
+# A template ends before the next heading: otherwise one lost pair of braces could eat all sections up to another.
 _TEMPLATE = re.compile(r"\{\{((?:[^{}\n]++|\n(?!==)|\{(?!\{)|\}(?!\}))*+)\}\}")
 _UNCLOSED_TEMPLATE = re.compile(r"\{\{[^\n]*+(?:\n(?![\n=*#:;])[^\n]*+)*+")
 _PARAMETER_NAME = re.compile(r"\s*+[\w][\w -]*+\s*+$")
@@ -107,7 +107,7 @@ _FIXED = {
 
 
 def with_templates_replaced(text: str) -> str:
-    """The text with what a reader sees in the place of each template."""
+    """Replace each template in a text by what a reader sees in its place."""
     if "{{" in text:
         for _ in range(DEEPEST):  # from the inside out
             text, found = _TEMPLATE.subn(_template, text)
@@ -132,7 +132,7 @@ _Handler = Callable[[dict[str, str]], str]
 
 
 def _kind(written: str) -> str | _Handler:
-    """What a template of this name leaves: a fixed text, or a function of its arguments."""
+    """Return what a template of this name becomes: a fixed text, or a function of its arguments."""
     name = " ".join(written.replace("_", " ").split()).lower().removeprefix("template:")
     function, colon, _ = name.partition(":")
     if colon and function in _TEXT_ARGUMENT:
@@ -150,12 +150,12 @@ def _kind(written: str) -> str | _Handler:
     return name_shown if _ORDINAL.fullmatch(name_shown := written.strip()) else HOLE
 
 
-_LONGEST_NAME = 255  # of a template, by MediaWiki's rules; what is longer need not be remembered, and would take memory
+_LONGEST_NAME = 255  # of a template, by MediaWiki's rules; longer ones are not cached, as they would take memory
 _known_kind = lru_cache(maxsize=20_000)(_kind)
 
 
 def _arguments(name: str, written: str) -> dict[str, str]:
-    """The arguments by name; those without one are called "1", "2", …, and the last of them also "last"."""
+    """Return the arguments by name; unnamed ones are called "1", "2", …, and the last of them also "last"."""
     arguments: dict[str, str] = {}
     _, colon, value = name.partition(":")
     parts = [value] if colon else []
@@ -228,7 +228,7 @@ def _convert(arguments: dict[str, str]) -> str:
 
 
 def _number(written: str) -> str:
-    """A number as English readers see it, with commas; nothing if it is none."""
+    """Format a number as English readers see it, with commas; return an empty string if it is not a number."""
     if plain := _PLAIN_NUMBER.fullmatch(written):
         return f"{int(plain[1]):,}{plain[2] or ''}"
     return written.replace("+", " ") if _NUMBER.fullmatch(written) else ""
@@ -247,7 +247,7 @@ def _plain_unit(written: str) -> str:
 
 
 def _french_quantity(arguments: dict[str, str]) -> str:
-    """{{unité|1234.5|km|2}} is "1 234,5 km²"."""
+    """Format a French quantity: {{unité|1234.5|km|2}} is "1 234,5 km²"."""
     words = [arguments[key] for key in map(str, range(1, 8)) if arguments.get(key)]
     if not words or not words[0][0].isdigit():
         return HOLE
@@ -292,7 +292,7 @@ def _all_joined(between: str) -> _Handler:
 
 
 def _chemical(arguments: dict[str, str]) -> str:
-    """The formula, unless it has a charge, which would look like a number of atoms."""
+    """Return the formula, unless it has a charge, which would look like a number of atoms."""
     formula = "".join(value for key, value in arguments.items() if key.isdecimal())
     return HOLE if not formula or "+" in formula or "-" in formula or "−" in formula else formula
 
@@ -307,7 +307,7 @@ def _note_sign(arguments: dict[str, str]) -> str:
 
 
 def _citation(arguments: dict[str, str]) -> str:
-    """A French quotation; in English the same name is a note with named arguments."""
+    """Show a French quotation; in English the same name is a note with named arguments."""
     return f"« {arguments['1']} »" if list(arguments) == ["1", "last"] else GONE
 
 

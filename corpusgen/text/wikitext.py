@@ -1,8 +1,8 @@
-"""Running text from the mark-up of a Wikipedia article, by regular expressions that do a lot in each pass.
+"""Extract running text from the mark-up of a Wikipedia article, by regular expressions that do a lot in each pass.
 
-What a reader does not see, or what is no running text (notes, tables, lists, pictures), is removed. Where something
-was removed that the reader did see in the middle of a sentence, a `HOLE` stays behind, so that a later filter can
-reject that sentence: better no sentence than "The river is long." made of "The river is {{length}} long."
+What readers do not see, or what is not running text (notes, tables, lists, pictures), is removed. Where something
+visible was removed from the middle of a sentence, a `HOLE` stays behind, so that a later filter can reject the
+sentence: better no sentence than "The river is long." made from "The river is {{length}} long."
 
 The patterns use possessive quantifiers and stop at the next opening mark, so their time grows with the length of the
 text, however broken the mark-up is.
@@ -24,7 +24,7 @@ _OURS = [GONE, SOUND, *map(chr, _LITERAL.values())]
 
 
 def paragraphs(wikitext: str) -> list[str]:
-    """The paragraphs of running text of an article, without mark-up; a HOLE where visible text could not be kept."""
+    """Return an article's paragraphs of running text, without mark-up; a HOLE stands for visible text that was lost."""
     text = _without_our_marks(wikitext)
     text = _INDENTED.sub("\n:", text)
     text = _without_comments(text)
@@ -39,12 +39,12 @@ def paragraphs(wikitext: str) -> list[str]:
 
 
 def is_redirect(wikitext: str) -> bool:
-    """Whether the page only sends the reader to another one."""
+    """Return whether the page only sends the reader to another one."""
     return _REDIRECT.match(wikitext) is not None
 
 
 def is_disambiguation(wikitext: str) -> bool:
-    """Whether the page lists the meanings or bearers of a name instead of being an article."""
+    """Return whether the page lists the meanings or bearers of a name instead of being an article."""
     return _DISAMBIGUATION.search(wikitext) is not None
 
 
@@ -97,7 +97,7 @@ _DISAMBIGUATION = re.compile(
 
 # --- comments, notes and other elements -----------------------------------------------------------------------------
 
-_INDENTED = re.compile(r"\n[ \t]++(?=[^\s{}<\[|!*#:;=])")  # MediaWiki shows such a line as it is, like code
+_INDENTED = re.compile(r"\n[ \t]++(?=[^\s{}<\[|!*#:;=])")  # MediaWiki shows such a line verbatim, like code
 _COMMENT = re.compile(r"<!--.*?-->([ \t]*+\n)?", re.DOTALL)
 _LINE_END = re.compile(r"(?:[ \t]*+\n)?+")
 _UNCLOSED_COMMENT = re.compile(r"<!--[^\n]*+")
@@ -122,7 +122,7 @@ def _without_our_marks(text: str) -> str:
 def _without_comments(text: str) -> str:
     if "<!--" not in text:
         return text
-    # Up to the last end of a comment every beginning has an end, so no search for one can be in vain.
+    # Up to the last end of a comment every comment is closed, so no search for an end can fail.
     end = _LINE_END.match(text, text.rindex("-->") + 3) if "-->" in text else None
     closed = end.end() if end else 0
     return _COMMENT.sub(_comment, text[:closed]) + _UNCLOSED_COMMENT.sub(HOLE, text[closed:])
@@ -207,7 +207,7 @@ _LANGUAGE = re.compile(
     r"(?!doi$|rfc$|voy$|wmf$|iso$|mw$|oed$|hdl$|tv$)[a-z]{2,3}|simple|(?:zh|be|roa|map|bat|fiu|cbk|nds)-[a-z-]+"
 )
 
-# The label is the only group: joining what `split` returns puts it in the place of the link.
+# The label is the only group: joining what `split` returns puts it in place of the link.
 _SIMPLE_LINK = re.compile(r"\[\[(?:[^\[\]{}|:\n]*+\|)?+([^\[\]{}|:\n]++)\]\]")
 _FLAT_LINK = re.compile(r"\[\[([^\[\]{}\n]++)\]\]")
 _WEB_LINK = re.compile(
@@ -226,7 +226,7 @@ _PIPE_TRICK = re.compile(r"\s*+(?:\([^()]*+\)|,.*+)\s*+$", re.DOTALL)
 def _with_simple_links_shown(text: str) -> str:
     if "[[" in text:
         text = "".join(_SIMPLE_LINK.split(text))
-        text = _FLAT_LINK.sub(_link, text)  # before the templates: they would take its bar for theirs
+        text = _FLAT_LINK.sub(_link, text)  # before templates, which would take its bar for theirs
     if "//" in text:
         text = "".join(_WEB_LINK.split(text))
     return text
@@ -307,7 +307,7 @@ _SENTENCE_ENDS = tuple('.!?:。！？…"”“»)」』')
 
 
 def _joined_lines(text: str) -> list[str]:
-    """One string for each paragraph: lines that follow each other are one, as MediaWiki shows them."""
+    """Return one string per paragraph: adjacent lines are joined, as MediaWiki shows them."""
     found: list[str] = []
     current: list[str] = []
     for untrimmed in text.split("\n"):
@@ -337,9 +337,9 @@ _BRACKETS = re.compile(rf"[(（][^()（）\n{SOUND}]*+{SOUND}[^()（）\n]*+[)�
 _BEFORE_SEPARATOR = re.compile(rf"(?:[;,]{_LABEL})?+[^\S\n]*+{GONE}[^\S\n]*+(?=[;,)）])")
 _LOOSE = [(f" {stop}{after}", f"{stop}{after}") for stop in ",." for after in (" ", "\n", HOLE)]
 _LOOSE += [("( ", "("), (" )", ")")]
-_LOST_NOTE = re.compile(r"</?[Rr][Ee][Ff][^\n]*+")  # where a note has no end, it may be the rest of the paragraph
+_LOST_NOTE = re.compile(r"</?[Rr][Ee][Ff][^\n]*+")  # a note without an end may be the rest of the paragraph
 _LOST_MARKS = ("[[", "]]", "{{", "}}", "{|", "'''")
-_ENDLESS_NUMBER = re.compile(r"&#[0-9]{1000,}+;?")  # of no character; Python refuses to read so many digits
+_ENDLESS_NUMBER = re.compile(r"&#[0-9]{1000,}+;?")  # not a character; Python refuses to read that many digits
 _INVISIBLE_CHARACTERS = ("\u200b", "\ufeff", "\u00ad", "\u200e", "\u200f", "\u2060")
 
 
@@ -364,7 +364,7 @@ def _tidied(text: str) -> str:
 
 
 def _without_marks(text: str) -> str:
-    """Remove our marks with the punctuation that only served what was there, as in "(; born 1879)"."""
+    """Remove our marks and the punctuation that only served what was removed, as in "(; born 1879)"."""
     if GONE not in text and SOUND not in text:
         return text
     text = _MARKS.sub(lambda match: SOUND if SOUND in match[0] else GONE, " ".join(text.split()))

@@ -1,4 +1,4 @@
-"""The command line of the word models. Commands import what they need themselves, so that `--help` answers at once."""
+"""The command line of the word models. Each command imports what it needs, so that `--help` answers at once."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from corpusgen.errors import ConfigError
+from corpusgen.extras import require
 from corpusgen.io.command_line import Address, Config, Overrides, ShowConfig, new_app, run, say
 from corpusgen.io.command_line import as_json as json_to_print
 from corpusgen.io.terminal import visible
@@ -38,7 +39,7 @@ Kind = Annotated[
     Literal["meaning", "context", "baseline"],
     typer.Option("--output", help="Which vectors; baseline: the frozen model's."),
 ]
-_NAMED_LINES = 5  # of those that are left out
+_NAMED_LINES = 5  # the number of skipped lines to name
 
 
 @app.callback()
@@ -78,6 +79,7 @@ def train(
     if show_config:
         say(yaml.safe_dump(settings.model_dump(mode="json"), sort_keys=False).rstrip())
         return
+    require("distiller train", extra="train")
     from distiller.training.job import find_learning_rate
     from distiller.training.job import train as run_training
 
@@ -124,6 +126,7 @@ def report(
 
     It needs nothing from the network; a training writes it too. Example: distiller report runs/mine -o training.html
     """
+    require("distiller report", extra="train")
     from distiller.training.report import write_report
 
     say(write_report(run_folder, output))
@@ -148,6 +151,7 @@ def encode(
 
     Example: distiller encode runs/mine words.jsonl -o words.parquet
     """
+    require("distiller encode", extra="parquet")
     from distiller.inference.encode_file import BadLine, encode_file
     from distiller.inference.output_files import check_target
 
@@ -170,7 +174,7 @@ def encode(
 
 @contextlib.contextmanager
 def _counting(what: str) -> Iterator[Callable[[int], None]]:
-    """A line on a terminal that says how many are done, and how fast; gone in the end. In a pipe there is none."""
+    """Show a count and a rate on a terminal, and remove them at the end; show nothing in a pipe."""
     from rich.console import Console
 
     console, started = Console(file=sys.stderr), time.monotonic()
@@ -205,7 +209,7 @@ def similarity(
 
 
 def _place(text: str, word: str | None, span: str | None) -> tuple[int, int]:
-    """Where the word is in a text: where it is found, or where the user says."""
+    """Return the place of the word in a text: where it is found, or where the user says."""
     from distiller.inference.spans import find_word
 
     if (word is None) == (span is None):
@@ -235,6 +239,7 @@ def nearest(
 
     Example: distiller nearest runs/mine words.parquet --text "The bank raised its rates." --word bank
     """
+    require("distiller nearest", extra="parquet")
     from corpusgen.io.terminal import marked
     from distiller.inference.encode_file import nearest_in_file
 
@@ -268,6 +273,7 @@ def evaluate(
 
     Example: distiller evaluate runs/mine --data eval --report report.html
     """
+    require("distiller evaluate", extra="evaluate")
     from distiller.evaluation.page import to_html
     from distiller.evaluation.report import to_markdown
     from distiller.inference.output_files import check_target, write_text
@@ -335,7 +341,7 @@ def _static_evaluation(static: str, compare: str | None, data: str, tasks: list[
 def _evaluation(
     model: WordDistiller, name: str, other: WordDistiller | None, other_name: str, data: str, tasks: list[str] | None
 ) -> Evaluation:
-    """Of a model, or of a frozen one alone; its vectors are compared with the meaning vectors of the other."""
+    """Evaluate a model or a baseline, and compare its vectors with the meaning vectors of the other model, if any."""
     from distiller.evaluation import evaluate as running
 
     evaluation = running.evaluate(model, name, data, tasks, _say_done)
@@ -347,7 +353,7 @@ def _evaluation(
 
 
 def _say_done(result: TaskResult) -> None:
-    """Some tasks take minutes: what is done is told at once."""
+    """Print the scores of a task as soon as it is done, because some tasks take minutes."""
     scores = ", ".join(f"{kind} {100 * score.value:.1f}" for kind, score in result.scores.items())
     say(f"{result.task}: {scores}", err=True)
 
@@ -368,6 +374,7 @@ def analyze(
 
     Example: distiller analyze runs/mine --data eval --texts sentences.txt
     """
+    require("distiller analyze", extra="evaluate")
     from rich.console import Console
 
     from distiller.evaluation.analysis import analyse, tables, to_json
@@ -404,6 +411,7 @@ def export(
 
     Example: distiller export runs/mine -o mine.onnx
     """
+    require("distiller export", extra="onnx")
     from distiller.inference.onnx import export_onnx
 
     export_onnx(_load(model, backbone, "cpu"), target)
@@ -423,7 +431,7 @@ def _load_frozen(backbone: str, device: str) -> WordDistiller:
 
 
 def main() -> None:
-    """The entry point."""
+    """Run the command line."""
     run(app, "distiller")
 
 

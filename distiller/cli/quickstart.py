@@ -1,4 +1,4 @@
-"""`corpusgen quickstart`: a command of corpusgen that needs both packages, found by its entry point."""
+"""The command `corpusgen quickstart`, which needs both packages; corpusgen finds it by its entry point."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from corpusgen.extras import require
 from corpusgen.io.command_line import say
 
 
@@ -19,6 +20,7 @@ def quickstart(
 
     Example: corpusgen quickstart
     """
+    require("corpusgen quickstart", extra="quickstart")
     from distiller.quickstart import quickstart as run_quickstart
 
     run_quickstart(folder, say, targets)

@@ -1,1 +1,1 @@
-"""How good word vectors are: the field's benchmarks in their original formats, with intervals."""
+"""Evaluation of word vectors: the field's benchmarks in their original formats, with intervals."""

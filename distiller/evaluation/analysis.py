@@ -1,4 +1,4 @@
-"""What the vectors of a model hold: the layers they come from, whom they are similar to, and what is read from them."""
+"""Analysis of a model's vectors: the layers they come from, their similarities, and what probes read from them."""
 
 from __future__ import annotations
 
@@ -32,44 +32,44 @@ from distiller.evaluation.word_samples import (
 )
 from distiller.inference.word_distiller import WordDistiller
 
-_SENTENCE_PAIRS = 500  # paraphrases, and as many that are none
+_SENTENCE_PAIRS = 500  # paraphrases, and as many non-paraphrases
 _TEXTS = 2000
 _ATTENDING_WORDS = 512
 
 
 @dataclass(frozen=True)
 class Attention:
-    """How much each layer is attended to: the mean over words, heads and the layers that attend."""
+    """The attention that each layer receives: the mean over words, heads and attending layers."""
 
     words: int
     layers: list[int]
-    """Their numbers in the frozen model."""
+    """The numbers of the layers in the frozen model."""
     weights: dict[str, list[float]]
-    """By distiller, of each layer; they sum to 1."""
+    """For each distiller, the attention to each layer; it sums to 1."""
 
 
 @dataclass(frozen=True)
 class PairCosines:
-    """How similar the words of pairs are on average, as the paper's table 6 has it."""
+    """The mean similarity of the words of pairs, as in table 6 of the paper."""
 
     name: str
     """For example "common words in paraphrases"."""
     word_pairs: int
     sentence_pairs: int
     scores: dict[str, Score]
-    """By kind of vectors the mean cosine; its interval is over pairs of sentences."""
+    """The mean cosine by kind of vectors; its interval is over pairs of sentences."""
 
 
 @dataclass(frozen=True)
 class Analysis:
-    """What is known of a model's vectors. A part for which there was no data is empty."""
+    """The results of an analysis of a model's vectors. A part without data is empty."""
 
     attention: Attention | None
-    """A baseline has none."""
+    """None for a baseline."""
     cosines: list[PairCosines]
     probes: list[Probe]
     skipped: dict[str, int]
-    """Why words have no vectors, and how many."""
+    """The reasons why words have no vectors, with counts."""
 
 
 def analyse(
@@ -79,10 +79,10 @@ def analyse(
     say: Callable[[str], None] = print,
     seed: int = 0,
 ) -> Analysis:
-    """Analyse a model by a sample of pairs of English sentences and one of English texts; either may be empty.
+    """Analyse a model with a sample of English sentence pairs and a sample of English texts; either may be empty.
 
-    The gold of a pair is 1 for a paraphrase and 0 for none. The texts are for the probes: sentences, no two of which
-    should say the same, lest what is held out be known.
+    The gold of a pair is 1 for a paraphrase and 0 otherwise. The texts are sentences for the probes. No two of them
+    should say the same, or the probes would know what is held out.
     """
     groups = word_pairs(sentence_pairs, _SENTENCE_PAIRS, seed)
     sample = sample_texts(texts, _TEXTS, seed)
@@ -95,7 +95,7 @@ def analyse(
     asked += [place for _, of_probe in items.values() for place in of_probe.places]
     if not asked:
         raise ConfigError("nothing to analyse the model with: give pairs of English sentences, or English texts")
-    # In the order of the texts, so that the words of one share a run of the frozen model.
+    # Sort by text, so that the words of a text share a run of the frozen model.
     places = sorted(set(asked))
     say(f"analysing with {len(places):,} words in {len({text for text, _ in places}):,} texts")
     found = _Encoded(ModelEncoder(model), places)
@@ -110,7 +110,7 @@ def analyse(
 
 
 class _Encoded:
-    """The vectors of places, and which places have none."""
+    """The vectors of places, and the counts of places without one."""
 
     def __init__(self, encoder: Encoder, places: Sequence[Place]) -> None:
         texts, spans = [text for text, _ in places], [span for _, span in places]
@@ -121,7 +121,7 @@ class _Encoded:
         self.skipped = dict(Counter(reason for reason in reasons if reason is not None))
 
     def of(self, places: Sequence[Place]) -> dict[str, Vectors]:
-        """By kind, the vectors (n, d) of places that have them."""
+        """Return the vectors (n, d) of places by kind; each place must have one."""
         rows = [self.rows[place] for place in places]
         return {kind: vectors[rows] for kind, vectors in self.vectors.items()}
 
@@ -153,7 +153,7 @@ def _mean_cosines(group: WordPairs, found: _Encoded, say: Callable[[str], None])
 
 
 def _mean_over_sentences(values: Values, sentences: npt.NDArray[np.int64]) -> Score:
-    """The mean of all values. Those of one pair of sentences are no independent ones: they are resampled together."""
+    """Return the mean of all values. Values of one sentence pair depend on each other: they are resampled together."""
 
     def mean(sums: Values, counts: Values) -> Values:
         share: Values = sums.sum(-1) / counts.sum(-1)
@@ -176,12 +176,12 @@ def _probe(name: str, method: Method, items: ProbeItems, found: _Encoded, say: C
 
 
 def to_json(analysis: Analysis) -> dict[str, Any]:
-    """All of it."""
+    """Return the whole analysis as JSON values."""
     return asdict(analysis)
 
 
 def tables(analysis: Analysis) -> Iterator[Table]:
-    """For the terminal: a table for each part that there is. Figures are times 100."""
+    """Yield a terminal table for each part that is not empty. Figures are times 100."""
     if analysis.attention:
         of = analysis.attention
         rows = [

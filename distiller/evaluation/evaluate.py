@@ -1,4 +1,4 @@
-"""Running benchmarks: a model in, an evaluation out; and two evaluations beside each other."""
+"""Functions that run the benchmarks on a model or on static vectors, and compare two evaluations."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _BASELINE, _MEANING = "baseline", "meaning"
 
 
 class ModelEncoder:
-    """A model as the tasks ask it: all its kinds of vectors from one run of the frozen model."""
+    """A model as an `Encoder` for the tasks: all its kinds of vectors from one run of the frozen model."""
 
     def __init__(self, model: WordDistiller) -> None:
         self._model = model
@@ -31,7 +31,7 @@ class ModelEncoder:
     def words(
         self, texts: Sequence[str], spans: Sequence[tuple[int, int]]
     ) -> tuple[dict[str, Vectors], list[str | None]]:
-        """By kind, the vectors of the word at each text's span; and why a word has none."""
+        """Return by kind the vectors of the word at each text's span, and the reason if a word has none."""
         kinds = self._model.outputs
         made: list[tuple[Vectors, ...]] = []
         reasons: list[str | None] = []
@@ -43,7 +43,7 @@ class ModelEncoder:
         return dict(zip(kinds, map(np.concatenate, zip(*made, strict=True)), strict=True)), reasons
 
     def sentences(self, texts: Sequence[str]) -> tuple[dict[str, Vectors], list[str | None]]:
-        """By kind, the vectors of whole texts; and why a text has none."""
+        """Return by kind the vectors of whole texts, and the reason if a text has none."""
         missing = [None if text.strip() else "the text is empty" for text in texts]
         filled = [text if reason is None else "." for text, reason in zip(texts, missing, strict=True)]
         vectors, unread = self._model.sentence_vectors(filled)
@@ -53,7 +53,7 @@ class ModelEncoder:
 
 
 class VectorFile:
-    """A file of static vectors as the tasks ask it; words that it only has sub-words of count as known."""
+    """A file of static vectors for the tasks; words for which it only has sub-words count as known."""
 
     def __init__(self, vectors: WordVectors) -> None:
         self._vectors = vectors
@@ -61,11 +61,11 @@ class VectorFile:
 
     @cached_property
     def matrix(self) -> Vectors:
-        """The vector of each word of the vocabulary, (words, d)."""
+        """Return the vector of each word of the vocabulary, (words, d)."""
         return self._vectors.lookup(self.words)
 
     def lookup(self, words: Sequence[str]) -> tuple[Vectors, npt.NDArray[np.bool_]]:
-        """The vectors (n, d) of any words, and which of them have one."""
+        """Return the vectors (n, d) of any words, and which of the words have one."""
         found = self._vectors.lookup(words)
         return found, np.asarray(found.any(axis=1))
 
@@ -77,7 +77,7 @@ def evaluate(
     tasks: Iterable[str] | None = None,
     on_result: Callable[[TaskResult], None] = lambda result: None,
 ) -> Evaluation:
-    """Run the benchmarks of a folder, all or those named; the meaning vectors are compared with the frozen model's."""
+    """Run all or the named benchmarks of a folder, and compare the meaning vectors with the frozen model's."""
     chosen = find_tasks(data, tasks)
     started = time.monotonic()
     results: list[TaskResult] = []
@@ -92,7 +92,7 @@ def evaluate(
 
 
 def evaluate_static(vectors: StaticVectors, name: str, data: str, tasks: Iterable[str] | None = None) -> Evaluation:
-    """Run the benchmarks of static vectors of a folder."""
+    """Run all or the named benchmarks of static vectors of a folder."""
     chosen = find_static_tasks(data, tasks)
     started = time.monotonic()
     results = [result for task in chosen for result in task.run_static(vectors)]
@@ -102,9 +102,9 @@ def evaluate_static(vectors: StaticVectors, name: str, data: str, tasks: Iterabl
 def compare(
     ours: Sequence[TaskResult], theirs: Sequence[TaskResult], other: str, kind: str, other_kind: str | None = None
 ) -> Comparison:
-    """A kind of our vectors against one of another model's, by default the same, on the items that both could score.
+    """Compare a kind of our vectors with a kind of another model's, by default the same, on the items both could score.
 
-    Both must have been run on the same data. A task that only one of them was run on has no difference.
+    Both must have been run on the same data. A task that only one of them ran has no difference.
     """
     other_kind = other_kind or kind
     of_theirs = {result.task: result for result in theirs}

@@ -1,4 +1,4 @@
-"""From the lines of a set's files to its items. What is wrong in a line costs that item; in a file, the evaluation."""
+"""Readers that turn lines of benchmark files into items. A bad line skips its item; a bad file ends the evaluation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from corpusgen.errors import ConfigError
 from distiller.evaluation.results import Skipped
 
 Span = tuple[int, int]
-"""Where a word begins and ends in its text, in characters."""
+"""The start and the end of a word in its text, in characters."""
 
 Row = TypeVar("Row")
 Item = TypeVar("Item")
@@ -21,34 +21,34 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True)
 class SentencePair:
-    """Two texts, and what people say of them: how similar they are, or 1 for the same and 0 for another meaning."""
+    """Two texts and their human rating: how similar they are, or 1 for the same meaning and 0 for another."""
 
     item: str
-    """File and line, or the id in the file."""
+    """The file and line, or the id in the file."""
     texts: tuple[str, str]
     gold: float
 
     @property
     def places(self) -> tuple[tuple[str, Span | None], ...]:
-        """The two things to compare: whole texts."""
+        """Return the two things to compare: whole texts."""
         return tuple((text, None) for text in self.texts)
 
 
 @dataclass(frozen=True)
 class WordPair(SentencePair):
-    """Two words in their texts, and what people say of the words."""
+    """Two words in their texts, and their human rating."""
 
     spans: tuple[Span, Span]
 
     @property
     def places(self) -> tuple[tuple[str, Span | None], ...]:
-        """The two things to compare: words at their places."""
+        """Return the two things to compare: words with their texts and spans."""
         return tuple(zip(self.texts, self.spans, strict=True))
 
 
 @dataclass(frozen=True)
 class ItemSet:
-    """What a file holds."""
+    """The items of a file, and the lines that were skipped."""
 
     pairs: Sequence[SentencePair]
     skipped: Sequence[Skipped]
@@ -57,7 +57,7 @@ class ItemSet:
 def collect(
     path: Path, rows: Iterable[tuple[str, Row]], read: Callable[[str, Row], Item | None]
 ) -> tuple[list[Item], list[Skipped]]:
-    """The items that `read` makes of named rows: None of a row that is no item, and a ValueError says what is wrong."""
+    """Collect the items that `read` makes from named rows: None means no item, a ValueError a skipped one."""
     items: list[Item] = []
     skipped: list[Skipped] = []
     for name, row in rows:
@@ -75,7 +75,7 @@ def collect(
 
 
 def read_text(path: Path) -> str:
-    """A whole file."""
+    """Read a whole file of UTF-8 text; raise ConfigError if that fails."""
     try:
         return path.read_bytes().decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
@@ -83,17 +83,17 @@ def read_text(path: Path) -> str:
 
 
 def read_lines(path: Path) -> list[str]:
-    """The lines of a file, without their ends. Only line feeds end a line: other separators occur within texts."""
+    """Read the lines of a file, without line ends. Only line feeds end a line: other separators occur in texts."""
     return [line.removesuffix("\r") for line in read_text(path).rstrip("\r\n").split("\n")]
 
 
 def named_lines(path: Path) -> list[tuple[str, str]]:
-    """The lines of a file that are not blank, each with its file and number."""
+    """Read the lines of a file that are not blank, each with its file and number."""
     return [(f"{path.name}:{number}", line) for number, line in enumerate(read_lines(path), 1) if line.strip()]
 
 
 def columns(line: str, least: int, separator: str | None = "\t") -> list[str]:
-    """The columns of a line; there may be more than asked for."""
+    """Split a line into columns; raise ValueError if there are fewer than `least`."""
     found = line.split(separator)
     if len(found) < least:
         raise ValueError(f"{len(found)} columns instead of {least}")
@@ -101,7 +101,7 @@ def columns(line: str, least: int, separator: str | None = "\t") -> list[str]:
 
 
 def check_header(path: Path, names: Sequence[str], needed: Iterable[str]) -> None:
-    """See that a file's columns have the names that are needed."""
+    """Raise ConfigError unless a file has the needed columns."""
     missing = [name for name in needed if name not in names]
     if missing:
         raise ConfigError(
@@ -110,14 +110,14 @@ def check_header(path: Path, names: Sequence[str], needed: Iterable[str]) -> Non
 
 
 def record(names: Sequence[str], values: Sequence[str]) -> dict[str, str]:
-    """The values of a line by the names of their columns."""
+    """Return the values of a line by the names of their columns."""
     if len(values) != len(names):
         raise ValueError(f"{len(values)} columns instead of {len(names)}")
     return dict(zip(names, values, strict=True))
 
 
 def number(text: str) -> float:
-    """A finite number."""
+    """Parse a finite number."""
     value = float(text)
     if not math.isfinite(value):
         raise ValueError(f"{text} is no score")
@@ -125,7 +125,7 @@ def number(text: str) -> float:
 
 
 def sentence_pair(item: str, first: str, second: str, gold: float) -> SentencePair:
-    """A pair of texts that are not empty."""
+    """Make a pair of texts; raise ValueError if one is empty."""
     texts = first.strip(), second.strip()
     if not all(texts):
         raise ValueError("a sentence is empty")
@@ -133,7 +133,7 @@ def sentence_pair(item: str, first: str, second: str, gold: float) -> SentencePa
 
 
 def token_span(text: str, index: int) -> Span:
-    """Where a word is in a text whose words are separated by spaces, the first being number 0."""
+    """Return the span of a word in a text whose words are separated by spaces; the first word is number 0."""
     spans = [found.span() for found in re.finditer("[^ ]+", text)]
     if not 0 <= index < len(spans):
         raise ValueError(f"there is no word {index} among {len(spans)}")
@@ -141,7 +141,7 @@ def token_span(text: str, index: int) -> Span:
 
 
 def unmarked(text: str, tag: str, marks: int) -> tuple[str, list[Span]]:
-    """A text without its marks `<tag> word </tag>`, and where the marked words are in it."""
+    """Remove the marks `<tag> word </tag>` from a text; return the text and the spans of the marked words."""
     plain, spans, end = "", [], 0
     for mark in re.finditer(rf"<{tag}>\s*(.*?)\s*</{tag}>", text):
         plain += text[end : mark.start()]

@@ -1,23 +1,26 @@
-"""How well predictions agree with people, and how sure that is: functions of arrays, over their last axis."""
+"""Measures of how well predictions agree with people, and how certain that is, over the last axis of arrays."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from corpusgen.errors import ConfigError
+
 Values = npt.NDArray[np.float64]
 Statistic = Callable[..., Values]
-"""A figure of arrays of the same items: of arrays (resamples, items) one figure for each resample."""
+"""A figure of arrays over the same items; arrays (resamples, items) give one figure per resample."""
 
 _AT_ONCE = 1 << 20  # resampled values in memory
 _THRESHOLDS = np.arange(101) / 100
 
 
 class Difference(NamedTuple):
-    """How far a first model is ahead of a second: with the interval of 95 % and the two-sided p."""
+    """The lead of a first model over a second, with its 95 % interval and the two-sided p."""
 
     value: float
     low: float
@@ -26,17 +29,17 @@ class Difference(NamedTuple):
 
 
 def pearson(a: npt.ArrayLike, b: npt.ArrayLike) -> Values:
-    """The linear correlation; NaN where either is constant."""
+    """Return the linear correlation; NaN where either is constant."""
     correlations: Values = (_standardised(a) * _standardised(b)).sum(-1)
     return np.clip(correlations, -1, 1)
 
 
 def _standardised(values: npt.ArrayLike) -> Values:
-    """With mean 0 and length 1; NaN if all are the same."""
+    """Scale values to mean 0 and length 1; return NaN if all are the same."""
     values = np.asarray(values, np.float64)
     if values.shape[-1] == 0:
         return np.full((*values.shape[:-1], 1), np.nan)
-    # Asked of the values themselves: less their rounded mean, equal ones are not always 0.
+    # Check the values themselves: minus their rounded mean, equal values are not always 0.
     constant = (values == values[..., :1]).all(-1, keepdims=True)
     with np.errstate(invalid="ignore"):  # infinite values have no correlation
         centred: Values = values - values.mean(-1, keepdims=True)
@@ -45,7 +48,7 @@ def _standardised(values: npt.ArrayLike) -> Values:
 
 
 def uncentred_pearson(a: npt.ArrayLike, b: npt.ArrayLike) -> Values:
-    """The same about zero instead of the means: the cosine. NaN where either is zero throughout."""
+    """Return the correlation about zero instead of the means, i.e. the cosine; NaN where either is all zero."""
     first, second = (np.asarray(values, np.float64) for values in (a, b))
     lengths = np.sqrt(np.square(first).sum(-1) * np.square(second).sum(-1))
     with np.errstate(invalid="ignore"):  # infinite values have no correlation
@@ -54,27 +57,26 @@ def uncentred_pearson(a: npt.ArrayLike, b: npt.ArrayLike) -> Values:
 
 
 def spearman(a: npt.ArrayLike, b: npt.ArrayLike) -> Values:
-    """The correlation of ranks, in which equal values share the mean of theirs; NaN where either is constant."""
-    return pearson(_ranks(np.asarray(a, np.float64)), _ranks(np.asarray(b, np.float64)))
+    """Return the correlation of ranks; equal values share the mean of theirs. NaN where either is constant."""
+    return pearson(_ranks(a), _ranks(b))
 
 
-def _ranks(values: Values) -> Values:
-    order = values.argsort(-1)
-    ordered = np.take_along_axis(values, order, -1)
-    places = np.broadcast_to(np.arange(values.shape[-1]), values.shape)
-    changes = ordered[..., 1:] != ordered[..., :-1]
-    edge = np.ones((*values.shape[:-1], min(1, values.shape[-1])), bool)
-    begins, ends = np.concatenate([edge, changes], -1), np.concatenate([changes, edge], -1)
-    # Of each run of equal values, the first and the last place.
-    first = np.maximum.accumulate(np.where(begins, places, 0), -1)
-    last = np.minimum.accumulate(np.where(ends, places, values.shape[-1])[..., ::-1], -1)[..., ::-1]
-    ranks = np.empty(values.shape)
-    np.put_along_axis(ranks, order, (first + last) / 2, -1)
-    return np.where(np.isnan(values), np.nan, ranks)
+def _ranks(values: npt.ArrayLike) -> Values:
+    """Rank values; return NaN if one of them is NaN.
+
+    SciPy's `rankdata` serves well here, but its `pearsonr` would not replace `pearson`: for resamples it takes twice
+    as long or more, it raises an error for fewer than two values, and it warns about constant ones.
+    """
+    try:
+        stats = import_module("scipy.stats")  # takes a second to import, and is not always installed
+    except ImportError as error:
+        raise ConfigError("Spearman's correlation needs SciPy: pip install 'wicdistil[evaluate]'") from error
+    ranks: Values = stats.rankdata(np.asarray(values, np.float64), axis=-1)
+    return ranks
 
 
 def accuracy(predicted: npt.ArrayLike, gold: npt.ArrayLike) -> Values:
-    """The share of right decisions; NaN of none."""
+    """Return the share of right decisions; NaN if there are none."""
     right = np.asarray(predicted) == np.asarray(gold)
     return right.mean(-1) if right.shape[-1] else np.full(right.shape[:-1], np.nan)
 
@@ -85,17 +87,17 @@ STATISTICS: Mapping[str, Statistic] = {
     "uncentred Pearson": uncentred_pearson,
     "Spearman": spearman,
 }
-"""What results call them."""
+"""The statistics by the names that results use."""
 
 
 def best_threshold(similarities: npt.ArrayLike, gold: npt.ArrayLike) -> float:
-    """The threshold among 0, .01 … 1 from which on "same" is right most often: the lowest of equally good ones."""
+    """Return the threshold among 0, .01 … 1 that decides "same" best; the lowest if several are equal."""
     same = np.asarray(similarities) >= _THRESHOLDS[:, None]  # (thresholds, items)
     return float(_THRESHOLDS[accuracy(same, np.asarray(gold, bool)).argmax()])
 
 
 def cosines(a: npt.NDArray[np.floating[Any]], b: npt.NDArray[np.floating[Any]]) -> Values:
-    """The cosine of each row of `a` (n, d) with the same row of `b`; 0 with a zero vector."""
+    """Return the cosine of each row of `a` (n, d) with the same row of `b`; 0 with a zero vector."""
     lengths = np.sqrt(_dots(a, a)) * np.sqrt(_dots(b, b))
     with np.errstate(invalid="ignore"):  # infinite vectors give NaN
         return _dots(a, b) / np.where(lengths == 0, 1, lengths)
@@ -106,7 +108,7 @@ def _dots(a: npt.NDArray[np.floating[Any]], b: npt.NDArray[np.floating[Any]]) ->
 
 
 def over_parts(statistic: Statistic, *arrays: npt.NDArray[Any], parts: Sequence[int] | None = None) -> float:
-    """The figure of all items; with `parts`, the sizes of consecutive sub-corpora, the unweighted mean of theirs."""
+    """Return the figure of all items; with `parts`, sizes of consecutive sub-corpora, the unweighted mean of theirs."""
     return float(np.mean([statistic(*(array[part] for array in arrays)) for part in _slices(arrays, parts)]))
 
 
@@ -117,9 +119,9 @@ def bootstrap(
     samples: int = 1000,
     seed: int = 0,
 ) -> tuple[float, float]:
-    """The interval of 95 % of a figure: percentiles over resamples of the items, each sub-corpus resampled in itself.
+    """Return the 95 % interval of a figure: percentiles over resamples of the items within each sub-corpus.
 
-    Resamples without a figure, such as those of one and the same item, do not count.
+    Resamples without a figure, such as those with copies of one item only, do not count.
     """
     return _interval(_resampled(statistic, arrays, parts, samples, seed))
 
@@ -136,7 +138,7 @@ def paired_bootstrap(
 ) -> Difference:
     """Compare two models' predictions for the same items: both are judged by the same resamples.
 
-    The p is twice the share of resamples in which the difference is none or of the other sign, at most 1.
+    The p is twice the share of resamples in which the difference is zero or has the other sign, at most 1.
     """
 
     def difference(a: npt.NDArray[Any], b: npt.NDArray[Any], gold: npt.NDArray[Any]) -> Values:

@@ -1,4 +1,4 @@
-"""What is published: by Arase & Kajiwara (2021) for BERT-large, tables 3 to 6, and of static vectors."""
+"""Published scores: of BERT-large by Arase & Kajiwara (2021), tables 3 to 6, and of static vectors."""
 
 PAPER: dict[str, dict[str, float]] = {
     "USim": {"baseline": 0.5966, "meaning": 0.6305, "context": 0.4147},
@@ -13,7 +13,7 @@ PAPER: dict[str, dict[str, float]] = {
     "STS 2016": {"baseline": 0.576, "meaning": 0.684, "context": 0.575},
     "PAWS-Wiki": {"baseline": 0.5576, "meaning": 0.5671},
 }
-"""By benchmark, whole and with its test items, and by kind of vectors: shares and correlations."""
+"""Shares and correlations by benchmark, whole and with its test items, and by kind of vectors."""
 
 _STATIC_TASKS = ("RG-65", "WS-353", "SimLex-999", "SimVerb-3500", "RW")
 _STATIC = {
@@ -23,4 +23,4 @@ _STATIC = {
 STATIC: dict[str, dict[str, float]] = {
     task: {name: scores[place] for name, scores in _STATIC.items()} for place, task in enumerate(_STATIC_TASKS)
 }
-"""By benchmark and method: X2Static of Gupta & Jaggi (2021), and ASE of Bommasani et al. (2020) as they report it."""
+"""Scores by benchmark and method: X2Static, and ASE of Bommasani et al. (2020), as Gupta & Jaggi (2021) report."""

@@ -1,4 +1,4 @@
-"""How an evaluation looks on a page, light or dark: SVG pictures, a colour for each kind of vectors, and the style."""
+"""SVG pictures of an evaluation for light and dark pages, with a colour for each kind of vectors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from distiller.evaluation.results import Similarities, TaskResult
 
-# Told apart by colour-blind readers too, at a contrast of three or more with white and with near-black.
+# Colour-blind readers can tell them apart, and the contrast with white and near-black is three or more.
 _COLOURS = {"baseline": "#d55e00", "meaning": "#2f80c3", "context": "#009e73", "static": "#b5679a"}
 _GREY = "#808080"
 _STYLE = {
@@ -36,13 +36,13 @@ _BARS, _BINS = 30, 10
 
 
 def in_order(kinds: Iterable[str]) -> list[str]:
-    """Kinds of vectors as they are always shown: the known ones first."""
+    """Sort kinds of vectors into the order in which they are shown: known ones first."""
     known = list(_COLOURS)
     return sorted(set(kinds), key=lambda kind: (known.index(kind) if kind in known else len(known), kind))
 
 
 def scores_chart(results: Sequence[TaskResult]) -> str:
-    """Every task's scores as bars, with their intervals."""
+    """Draw the scores of all tasks as bars with their intervals."""
     kinds = in_order(kind for result in results for kind in result.scores)
     thickness = 0.8 / max(1, len(kinds))
 
@@ -68,17 +68,17 @@ def scores_chart(results: Sequence[TaskResult]) -> str:
 
 
 def panel_caption(result: TaskResult) -> str:
-    """What the panels of a task show."""
+    """Return the caption that explains the panels of a task."""
     if result.metric == "accuracy":
         return "Filled: pairs of the same meaning. Outlined: pairs of different meanings. Dashed: the threshold."
     return "Dots: mean prediction for items that people rate alike. Band: the middle half of them."
 
 
 def similarity_panels(result: TaskResult) -> list[str]:
-    """For each kind of vectors, what they predict beside what people say; none where that is not known.
+    """Draw a panel for each kind of vectors: predictions against human ratings; none if these are not known.
 
-    Gold of decisions by threshold is true where the meaning is the same, other gold is a number. Answers that are
-    right or wrong and nothing between have no panels.
+    The gold of decisions by threshold is true where the meaning is the same; other gold is a number. Answers that are
+    only right or wrong have no panels.
     """
     panels = []
     for kind in in_order(result.similarities) if result.gold is not None else []:
@@ -135,7 +135,7 @@ def _svg(inches: tuple[float, float], draw: Callable[[Any], None], alt: str) -> 
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
-    # Names inside the picture are hashes: salted, because several pictures share the names of one page.
+    # Ids inside a picture are hashes. They are salted, because several pictures share the namespace of one page.
     with rc_context({**_STYLE, "svg.hashsalt": alt}):
         figure = Figure(figsize=inches, layout="constrained")
         draw(figure.add_subplot())

@@ -1,20 +1,20 @@
-"""What can be read from vectors by a simple rule that is learned from some of them and judged by others.
+"""Probes, which measure what a simple rule, learned from some vectors and tested on others, can read from them.
 
-A rule is a function of vectors with their targets and of other vectors, and gives the targets that it predicts of
-those. It sees all features with mean 0 and variance 1, so that vectors of any scale have the same chance.
+A rule is a function of vectors with their targets and of other vectors, and returns the targets that it predicts for
+the others. It sees all features with mean 0 and variance 1, so that vectors of any scale have the same chance.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch.nn.functional import cross_entropy
 
+from corpusgen.errors import ConfigError
 from distiller.evaluation.metrics import Statistic, Values, accuracy, bootstrap
 from distiller.evaluation.results import Score
 
@@ -23,39 +23,40 @@ Rule = Callable[[Vectors, Values, Vectors], Values]
 
 _LEAST_HELD_OUT = 10
 _RIDGES = np.logspace(3, -3, 13)  # for each item
-_DECAYS = (10.0, 1.0, 0.1, 0.01)  # strong ones first: of equally good ones the strongest is taken
-_EVERY = 5  # one in so many known items chooses the decay
+_DECAYS = (10.0, 1.0, 0.1, 0.01)  # strong ones first: among equally good ones the strongest is taken
+_EVERY = 5  # one in this many known items serves to choose the decay
 _STEPS = 200
+_TOLERANCE = 1e-6  # with 1e-4 another decay may be chosen, and a seventh of the predictions differ
 
 
 class Method(NamedTuple):
-    """How a property is looked for, and how what is found is judged."""
+    """The rule that looks for a property, and the measure that judges it."""
 
     metric: str
     rule: Rule
     guess: Callable[[Values], float]
-    """What one says of all items without their vectors."""
+    """The prediction for all items when vectors are not used."""
     statistic: Statistic
 
 
 @dataclass(frozen=True)
 class Probe:
-    """What a rule reads from each kind of vectors."""
+    """The scores of a rule for each kind of vectors."""
 
     name: str
     metric: str
     learned_from: int
     judged_by: int
     guess: float
-    """The score without any vectors: of the mean, or of the most frequent class."""
+    """The score without vectors: that of the mean, or of the most frequent class."""
     scores: dict[str, Score]
-    """By kind of vectors."""
+    """Scores by kind of vectors."""
 
 
 def probe(
     name: str, method: Method, vectors: Mapping[str, Vectors], targets: Values, held_out: npt.NDArray[np.bool_]
 ) -> Probe | None:
-    """Learn from the items that are not held out and judge by those that are; None if they are too few to tell."""
+    """Learn from the items that are not held out and score those that are; return None if there are too few."""
     known, gold = targets[~held_out], targets[held_out]
     if len(gold) < _LEAST_HELD_OUT or len(set(known)) < 2 or len(set(gold)) < 2:
         return None
@@ -78,71 +79,64 @@ def _standardised(known: Vectors, targets: Values, asked: Vectors) -> tuple[Valu
 
 
 def ridge(known: Vectors, targets: Values, asked: Vectors) -> Values:
-    """Linear regression; its ridge is the one with the least squared error when each item in turn is left out."""
-    mean = targets.mean()
-    left, sizes, right = np.linalg.svd(known, full_matrices=False)
-    along = left.T @ (targets - mean)
-
-    def error(ridge: float) -> float:
-        kept = sizes**2 / (sizes**2 + ridge)
-        leverage = left**2 @ kept + 1 / len(known)
-        return float(np.square((targets - mean - left @ (kept * along)) / (1 - leverage)).mean())
-
-    best = min(len(known) * _RIDGES, key=error)
-    predicted: Values = asked @ (right.T @ (sizes / (sizes**2 + best) * along)) + mean
+    """Fit a linear regression with the ridge of least squared error when each item in turn is left out."""
+    model = _linear_model().RidgeCV(alphas=len(known) * _RIDGES)
+    predicted: Values = model.fit(known, targets).predict(asked)
     return predicted
 
 
 def nearest_mean(known: Vectors, targets: Values, asked: Vectors) -> Values:
-    """The class whose mean is nearest."""
+    """Return the class whose mean is nearest.
+
+    scikit-learn's NearestCentroid would not be shorter: it warns about features that do not vary within a class, as
+    in static vectors of one word, and refuses vectors if none of them varies.
+    """
     classes = np.unique(targets)
     means = np.stack([known[targets == label].mean(0) for label in classes])
-    distances = np.square(means).sum(1) - 2 * asked @ means.T  # less what is the same for all classes
+    distances = np.square(means).sum(1) - 2 * asked @ means.T  # minus what is the same for all classes
     nearest: Values = classes[distances.argmin(1)]
     return nearest
 
 
 def softmax(known: Vectors, targets: Values, asked: Vectors) -> Values:
-    """Logistic regression; its weight decay is the one that is best for some of the known items, learned from the rest.
+    """Fit a logistic regression with the weight decay that, learned on four fifths of the known items, suits the rest.
 
-    Items are taken to be in no order.
+    Items must be in no particular order.
     """
-    classes, labels = np.unique(targets, return_inverse=True)
     choosing = np.arange(len(known)) % _EVERY == _EVERY - 1
 
     def right(decay: float) -> float:
-        predicted = _logistic(known[~choosing], labels[~choosing], known[choosing], len(classes), decay)
-        return float(accuracy(predicted, labels[choosing]))
+        predicted = _logistic(known[~choosing], targets[~choosing], known[choosing], decay)
+        return float(accuracy(predicted, targets[choosing]))
 
-    predicted: Values = classes[_logistic(known, labels, asked, len(classes), max(_DECAYS, key=right))]
+    return _logistic(known, targets, asked, max(_DECAYS, key=right))
+
+
+def _logistic(known: Vectors, targets: Values, asked: Vectors, decay: float) -> Values:
+    """Fit a logistic regression with the weight decay per item, and a weight vector for each class."""
+    classes = np.unique(targets)
+    if len(classes) == 1:  # scikit-learn refuses to learn from a single class
+        return np.full(len(asked), classes[0])
+    # For two classes scikit-learn has one weight vector, the difference of ours: the same decay acts half as strongly.
+    strength = len(known) * decay / (2 if len(classes) == 2 else 1)
+    model = _linear_model().LogisticRegression(C=1 / strength, max_iter=_STEPS, tol=_TOLERANCE)
+    predicted: Values = model.fit(known, targets).predict(asked)
     return predicted
 
 
-def _logistic(
-    known: Vectors, labels: npt.NDArray[np.int64], asked: Vectors, classes: int, decay: float
-) -> npt.NDArray[np.int64]:
-    features, gold = torch.from_numpy(known), torch.from_numpy(labels)
-    weights = torch.zeros(known.shape[1], classes, dtype=features.dtype, requires_grad=True)
-    bias = torch.zeros(classes, dtype=features.dtype, requires_grad=True)
-    optimizer = torch.optim.LBFGS([weights, bias], max_iter=_STEPS, line_search_fn="strong_wolfe")
-
-    def loss() -> torch.Tensor:
-        optimizer.zero_grad()
-        value = cross_entropy(features @ weights + bias, gold) + decay / 2 * weights.square().sum()
-        value.backward()  # type: ignore[no-untyped-call]
-        return value
-
-    optimizer.step(loss)  # type: ignore[no-untyped-call]
-    with torch.no_grad():
-        predicted: npt.NDArray[np.int64] = (torch.from_numpy(asked) @ weights + bias).argmax(1).numpy()
-    return predicted
+def _linear_model() -> Any:
+    """Import the linear models of scikit-learn, which takes a second and may not be installed."""
+    try:
+        return import_module("sklearn.linear_model")
+    except ImportError as error:
+        raise ConfigError("probes need scikit-learn: pip install 'wicdistil[evaluate]'") from error
 
 
 # --------------------------------------------------------------------- judging
 
 
 def r_squared(predicted: npt.ArrayLike, gold: npt.ArrayLike) -> Values:
-    """The share of the variance that is predicted: 0 for the mean, less for what is worse; NaN of equal values."""
+    """Return the predicted share of the variance: 0 for the mean, negative if worse; NaN if all gold is equal."""
     predicted, gold = np.asarray(predicted, np.float64), np.asarray(gold, np.float64)
     variance = np.square(gold - gold.mean(-1, keepdims=True)).mean(-1)
     error = np.square(gold - predicted).mean(-1)

@@ -1,4 +1,4 @@
-"""An evaluation as a table in the terminal, as JSON, and as Markdown for a model card; page.py has it as a page."""
+"""An evaluation as a terminal table, as JSON, and as Markdown for a model card; page.py renders it as a page."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ PAIRED = (
 
 @dataclass(frozen=True)
 class Difference:
-    """How much better a model is than another on the same items, with its interval of 95 %."""
+    """The lead of a model over another on the same items, with its 95 % interval."""
 
     task: str
     kind: str
@@ -41,16 +41,16 @@ class Difference:
     low: float
     high: float
     p: float
-    """How likely so great a difference is, if the two were equally good."""
+    """The probability of so large a difference if the two were equally good."""
     items: int = 0
-    """Items that both scored: the difference is of these."""
+    """The number of items that both scored, which the difference is about."""
     unpaired: int = 0
-    """Items that only one scored."""
+    """The number of items that only one scored."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """An evaluation beside that of another model: positive differences speak for the one that is evaluated."""
+    """A comparison with another model: positive differences favour the evaluated model."""
 
     other: str
     differences: list[Difference]
@@ -58,7 +58,7 @@ class Comparison:
 
 @dataclass
 class Evaluation:
-    """What one run of the benchmarks says of one model."""
+    """The results of one run of the benchmarks on one model."""
 
     model: str
     backbone: str
@@ -68,12 +68,12 @@ class Evaluation:
 
     @property
     def title(self) -> str:
-        """Model and backbone; static vectors have none."""
+        """Return the model and its backbone; static vectors have no backbone."""
         return f"{self.model} on {self.backbone}" if self.backbone else self.model
 
     @property
     def kinds(self) -> list[str]:
-        """The kinds of vectors it scores."""
+        """Return the kinds of vectors that have scores."""
         return in_order(kind for result in self.results for kind in result.scores)
 
 
@@ -82,14 +82,14 @@ class Row:
     """A row of the table of scores."""
 
     role: str
-    """task, part or paper."""
+    """One of task, part and paper."""
     cells: list[str]
     best: int | None = None
-    """The cell to stress."""
+    """The number of the cell to print bold."""
 
 
 def table(evaluation: Evaluation, verbose: bool = False) -> Table:
-    """For the terminal: a row for each task, with `verbose` also for each of its parts."""
+    """Return a terminal table with a row for each task, and with `verbose` for each of its parts."""
     drawn = _terminal_table(evaluation.title, heads(evaluation))
     for row in rows(evaluation, verbose):
         cells = [Text(cell, "bold" if place == row.best else "") for place, cell in enumerate(row.cells)]
@@ -99,7 +99,7 @@ def table(evaluation: Evaluation, verbose: bool = False) -> Table:
 
 
 def comparison_table(comparison: Comparison) -> Table:
-    """For the terminal: what is better or worse than the other model."""
+    """Return a terminal table of the differences from the other model."""
     drawn = _terminal_table(f"compared with {comparison.other}", COMPARED)
     for cells in compared_cells(comparison):
         drawn.add_row(*map(Text, cells))
@@ -107,13 +107,13 @@ def comparison_table(comparison: Comparison) -> Table:
 
 
 def to_json(evaluation: Evaluation) -> dict[str, Any]:
-    """Everything but the predictions and ratings of single items; figures that are not known are None."""
+    """Return everything but the predictions and ratings of single items as JSON values; unknown figures are None."""
     plain: dict[str, Any] = _plain(asdict(evaluation))
     return plain
 
 
 def to_markdown(evaluation: Evaluation) -> str:
-    """For a model card."""
+    """Render the evaluation as Markdown for a model card."""
     lines = []
     for row in rows(evaluation):
         cells = [_literal(cell) for cell in row.cells]
@@ -130,7 +130,7 @@ def to_markdown(evaluation: Evaluation) -> str:
 
 
 def from_markdown(text: str) -> Iterator[tuple[list[str], list[Row]] | str]:
-    """What `to_markdown` wrote, taken apart: tables as columns and rows, everything else as paragraphs."""
+    """Parse the output of `to_markdown`: yield tables as columns and rows, everything else as paragraphs."""
     for block in filter(None, text.split("\n\n")):
         if not block.startswith("| "):
             yield _unescaped(block.strip())
@@ -142,19 +142,19 @@ def from_markdown(text: str) -> Iterator[tuple[list[str], list[Row]] | str]:
 def _read_row(cells: Sequence[str]) -> Row:
     best = next((place for place, cell in enumerate(cells) if cell.startswith("**")), None)
     plain = [_unescaped(cell.removeprefix("**").removesuffix("**")) for cell in cells]
-    return Row("paper" if plain[2:3] == [""] else "task", plain, best)  # what a paper says has no items here
+    return Row("paper" if plain[2:3] == [""] else "task", plain, best)  # rows of a paper have no number of items
 
 
 # ------------------------------------------------------------------------ rows
 
 
 def heads(evaluation: Evaluation) -> list[str]:
-    """The columns."""
+    """Return the heads of the columns."""
     return ["task", "metric", "items", *evaluation.kinds]
 
 
 def note(evaluation: Evaluation) -> str:
-    """What the figures are."""
+    """Return a note that explains the figures."""
     kinds = {*evaluation.kinds}
     reported = any(kinds & result.paper.keys() for result in evaluation.results)
     elsewhere = any(kinds & result.paper.keys() and result.paper_items for result in evaluation.results)
@@ -165,7 +165,7 @@ def note(evaluation: Evaluation) -> str:
 
 
 def rows(evaluation: Evaluation, verbose: bool = False) -> Iterator[Row]:
-    """A row for each task, what the paper says of it and, if wanted, its parts."""
+    """Yield a row for each task, rows for its published scores and, with `verbose`, rows for its parts."""
     kinds = evaluation.kinds
     for result in evaluation.results:
         yield _row("task", result, kinds)
@@ -196,7 +196,7 @@ def _clearly_better(scores: Mapping[str, Score]) -> str | None:
 
 
 def compared_cells(comparison: Comparison) -> list[list[str]]:
-    """The cells of a comparison."""
+    """Return the cells of a comparison, row by row."""
     return [
         [
             each.task,
@@ -217,23 +217,23 @@ def _interval(value: float, low: float = math.nan, high: float = math.nan, sign:
 
 
 def skipped_of(result: TaskResult) -> list[Skipped]:
-    """Its own, or those of its parts."""
+    """Return the skipped items of a result, or of its parts if it lists none."""
     return result.skipped or [skipped for part in result.parts for skipped in skipped_of(part)]
 
 
 def with_skipped(evaluation: Evaluation) -> list[TaskResult]:
-    """The results that left something out."""
+    """Return the results with skipped items."""
     return [result for result in evaluation.results if skipped_of(result)]
 
 
 def reasons(result: TaskResult) -> str:
-    """Why items were left out, and how many."""
+    """Return the reasons why items were skipped, with counts."""
     counted = Counter(skipped.reason for skipped in skipped_of(result))
     return "; ".join(f"{count:,} × {reason}" for reason, count in counted.most_common())
 
 
 def notes(evaluation: Evaluation) -> Iterator[str]:
-    """What to say below a table: what the figures are, and what was left out of each task, and why."""
+    """Yield the notes below a table: what the figures mean, and which items each task skipped and why."""
     yield note(evaluation)
     for result in with_skipped(evaluation):
         yield f"{result.task}: left out {reasons(result)}"
@@ -243,7 +243,7 @@ def notes(evaluation: Evaluation) -> Iterator[str]:
 
 
 def _terminal_table(title: str, heads: Sequence[str]) -> Table:
-    """Of which, in a narrow terminal, only long names and numbers of items are folded."""
+    """Make a table; in a narrow terminal only long names and numbers of items wrap."""
     drawn = Table(title=Text(title, "bold"), title_justify="left", box=None, padding=(0, 1, 0, 0), pad_edge=False)
     for place, head in enumerate(heads):
         drawn.add_column(
@@ -261,7 +261,7 @@ def _markdown_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def _literal(text: str) -> str:
-    """Text that Markdown takes for nothing else."""
+    """Escape text, so that Markdown shows it literally."""
     return re.sub(r"([\\`*_|<])", r"\\\1", " ".join(text.split()))
 
 
@@ -270,7 +270,7 @@ def _unescaped(literal: str) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """As JSON has it: without what belongs to single items, and without NaN."""
+    """Convert a value to plain JSON values, without the data of single items and without NaN."""
     if isinstance(value, dict):
         return {key: _plain(each) for key, each in value.items() if key not in {"similarities", "gold", "places"}}
     if isinstance(value, list):

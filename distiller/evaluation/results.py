@@ -1,4 +1,4 @@
-"""What an evaluation says: scores with intervals, what was left out and why."""
+"""The results of an evaluation: scores with intervals, and skipped items with reasons."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Places = npt.NDArray[np.int64]
 
 
 class Encoder(Protocol):
-    """What a task asks of a model: several kinds of vectors from one run of the frozen model.
+    """The interface of a model for tasks: several kinds of vectors from one run of the frozen model.
 
     The kinds are "meaning", "context" and "baseline" (the frozen model's own), or "baseline" alone.
     """
@@ -23,11 +23,11 @@ class Encoder(Protocol):
     def words(
         self, texts: Sequence[str], spans: Sequence[tuple[int, int]]
     ) -> tuple[dict[str, Vectors], list[str | None]]:
-        """By kind, the vectors (n, d) of the word at each text's span; and why a word has none (its vector is zero)."""
+        """Return by kind the vectors (n, d) of the word at each text's span, and why a word has none, but zeros."""
         ...
 
     def sentences(self, texts: Sequence[str]) -> tuple[dict[str, Vectors], list[str | None]]:
-        """By kind, the vectors (n, d) of whole texts: means over their pieces; and why a text has none."""
+        """Return by kind the vectors (n, d) of whole texts, means over their pieces, and why a text has none."""
         ...
 
 
@@ -36,46 +36,46 @@ class Skipped:
     """An item without a score."""
 
     item: str
-    """How to find it in its file: a line number or an id."""
+    """Its place in the file: a line number or an id."""
     reason: str
 
 
 @dataclass(frozen=True)
 class Score:
-    """One figure, with its bootstrap interval of 95 %. All are shares or correlations: shown times 100."""
+    """One figure with its 95 % bootstrap interval. All are shares or correlations, and are shown times 100."""
 
     value: float
     low: float
     high: float
     threshold: float | None = None
-    """Of a decision by threshold: the one chosen on the development set."""
+    """The threshold of decisions, chosen on the development set."""
 
 
 @dataclass(frozen=True)
 class TaskResult:
-    """What one task says of one model."""
+    """The result of one task for one model."""
 
     task: str
     """For example "WiC" or "STS 2012"."""
     metric: str
-    """accuracy, Spearman, Pearson or uncentred Pearson."""
+    """One of accuracy, Spearman, Pearson and uncentred Pearson."""
     items: int
-    """Items that were scored."""
+    """The number of scored items."""
     scores: dict[str, Score]
-    """By kind of vectors."""
+    """Scores by kind of vectors."""
     skipped: list[Skipped] = field(default_factory=list)
     paper: dict[str, float] = field(default_factory=dict)
-    """What the paper reports for BERT-large, by kind of vectors, as shares: .684 for 68.4."""
+    """The paper's scores of BERT-large by kind of vectors, as shares: .684 for 68.4."""
     paper_items: str = ""
-    """Which items the paper's figures are of, if not of these."""
+    """The items of the paper's figures, if they are not these."""
     published: dict[str, float] = field(default_factory=dict)
-    """What is published of other static vectors, by their name."""
+    """Published scores of other static vectors, by name."""
     parts: list[TaskResult] = field(default_factory=list)
     """Scores of sub-corpora."""
     similarities: dict[str, Similarities] = field(default_factory=dict, repr=False)
-    """By kind of vectors, what was predicted for each scored item."""
+    """The prediction for each scored item, by kind of vectors."""
     gold: npt.NDArray[Any] | None = field(default=None, repr=False)
-    """What people say of each scored item."""
+    """The human rating of each scored item."""
     places: Places | None = field(default=None, repr=False)
-    """Which item each scored one is, whatever was left out: (items, 2), the number of the sub-corpus whose scores are
-    averaged, 0 if none are, and the place of the item in it."""
+    """The identity of each scored item, which does not depend on skipped ones: (items, 2), the number of its
+    sub-corpus, or 0 if there are none to average, and its place in it."""

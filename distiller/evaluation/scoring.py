@@ -1,4 +1,4 @@
-"""The one way to a score: pairs → similarities → agreement with people, with its interval, for each kind of vectors."""
+"""Scoring, for each kind of vectors: pairs → similarities → agreement with people, with its interval."""
 
 from __future__ import annotations
 
@@ -25,36 +25,36 @@ from distiller.evaluation.results import Encoder, Places, Score, Similarities, S
 
 @dataclass(frozen=True)
 class Judged:
-    """What vectors say of the items of a set, beside what people say."""
+    """The predictions for the items of a set, with human ratings."""
 
     items: Sequence[str]
     gold: Values
     similarities: dict[str, Similarities]
-    """By kind of vectors."""
+    """Similarities by kind of vectors."""
     missing: Sequence[str | None]
-    """Why an item has no similarity."""
+    """The reason why an item has no similarity, or None."""
     unread: Sequence[Skipped] = ()
-    """Lines that gave no item at all."""
+    """Lines that could not be read as items."""
 
     @property
     def skipped(self) -> list[Skipped]:
-        """All that was left out."""
+        """Return all skipped lines and items, with reasons."""
         reasons = zip(self.items, self.missing, strict=True)
         return [*self.unread, *(Skipped(item, reason) for item, reason in reasons if reason is not None)]
 
     def scored(self) -> tuple[dict[str, Similarities], Values]:
-        """Similarities and gold of the items that have both."""
+        """Return the similarities and the gold of the items that have both."""
         kept = self.places[:, 1]
         return {kind: values[kept] for kind, values in self.similarities.items()}, self.gold[kept]
 
     @property
     def places(self) -> Places:
-        """Which items have both: see `TaskResult`."""
+        """Return the places of the items that have both; see `TaskResult`."""
         kept = np.flatnonzero([reason is None for reason in self.missing])
         return np.stack([np.zeros_like(kept), kept], 1)
 
     def result(self, task: str, metric: str, scores: dict[str, Score]) -> TaskResult:
-        """Scores of these items."""
+        """Make the result of a task from the scores of these items."""
         similarities, gold = self.scored()
         return TaskResult(
             task,
@@ -94,7 +94,7 @@ def judge(encoder: Encoder, sets: Sequence[ItemSet]) -> list[Judged]:
 
 
 def joined(first: Judged, second: Judged) -> Judged:
-    """The items of both."""
+    """Join the items of two sets."""
     return Judged(
         [*first.items, *second.items],
         np.concatenate([first.gold, second.gold]),
@@ -105,7 +105,7 @@ def joined(first: Judged, second: Judged) -> Judged:
 
 
 def change(before: Judged, after: Judged) -> Judged:
-    """By how much the similarity of each item changes from one set to the other, which has the same items."""
+    """Return the change in the similarity of each item from one set to another with the same items."""
     return Judged(
         [f"{first} → {second}" for first, second in zip(before.items, after.items, strict=True)],
         after.gold - before.gold,
@@ -116,14 +116,14 @@ def change(before: Judged, after: Judged) -> Judged:
 
 
 def correlated(task: str, metric: str, judged: Judged) -> TaskResult:
-    """Score similarities by their correlation with gold: of Pearson, centred or not, or of Spearman."""
+    """Score similarities by their correlation with gold: Pearson, centred or not, or Spearman."""
     similarities, gold = judged.scored()
     scores = {kind: _score(STATISTICS[metric], values, gold) for kind, values in similarities.items()}
     return judged.result(task, metric, scores)
 
 
 def decided(task: str, tuning: Judged, judged: Judged) -> TaskResult:
-    """Score decisions: "same" from that similarity on which is best for the items of `tuning`, and for no others."""
+    """Score decisions: "same" at or above the similarity threshold that is best for the items of `tuning` alone."""
     similarities, gold = judged.scored()
     known, answers = tuning.scored()
     scores = {kind: _decision_score(known[kind], answers, values, gold) for kind, values in similarities.items()}
@@ -139,13 +139,13 @@ def _decision_score(known: Similarities, answers: Values, similarities: Similari
 
 
 def answered(task: str, judged: Judged) -> TaskResult:
-    """Score answers that are right or wrong: their similarity to gold is 1 or 0."""
+    """Score answers by accuracy: their similarity is 1 if they are right and 0 if wrong."""
     similarities, gold = judged.scored()
     return judged.result(task, "accuracy", {kind: _score(accuracy, each, gold) for kind, each in similarities.items()})
 
 
 def averaged(task: str, metric: str, judged: Sequence[tuple[str, Judged]]) -> TaskResult:
-    """The unweighted mean of the scores of sub-corpora, each with its name."""
+    """Score sub-corpora, each with its name, by the unweighted mean of their correlations."""
     parts = [correlated(name, metric, of_part) for name, of_part in judged]
     sizes = [part.items for part in parts]
     scored = [of_part.scored() for _, of_part in judged]

@@ -1,4 +1,4 @@
-"""Sets of sentence pairs, in their original formats: STS 2012 to 2016, the STS benchmark and PAWS-Wiki."""
+"""Readers of sentence pairs in their original formats: STS 2012 to 2016, the STS benchmark and PAWS-Wiki."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from distiller.evaluation.files import (
 
 
 def read_sts(path: Path) -> ItemSet:
-    """A sub-corpus of STS: lines of score and two sentences. Some years have pairs without a score: no items."""
+    """Read a sub-corpus of STS: lines of a score and two sentences. Skip pairs without a score, as some years have."""
 
     def read(item: str, line: str) -> SentencePair | None:
         score, first, second = columns(line, 3)[:3]
@@ -32,8 +32,8 @@ def read_sts(path: Path) -> ItemSet:
 
 
 def read_semeval_sts(data: Path, gold: Path) -> ItemSet:
-    """A sub-corpus of STS as SemEval has it: lines of two sentences; and lines of a score, some without one."""
-    lines, scores = read_lines(data), read_text(gold).split("\n")  # also the empty lines at the end count
+    """Read a sub-corpus of STS from SemEval's files: lines of two sentences, and lines of a score, some empty."""
+    lines, scores = read_lines(data), read_text(gold).split("\n")  # empty lines at the end count too
     if len(scores) < len(lines) or "".join(scores[len(lines) :]).strip():
         raise ConfigError(f"{data} has {len(lines)} lines, and {gold} not as many: they must belong together")
 
@@ -48,7 +48,7 @@ def read_semeval_sts(data: Path, gold: Path) -> ItemSet:
 
 
 def read_stsb(path: Path) -> ItemSet:
-    """The STS benchmark: lines of genre, file, year, id, score and two sentences, and sometimes sources."""
+    """Read the STS benchmark: lines of genre, file, year, id, score, two sentences, and sometimes sources."""
 
     def read(item: str, line: str) -> SentencePair:
         score, first, second = columns(line, 7)[4:7]
@@ -58,7 +58,7 @@ def read_stsb(path: Path) -> ItemSet:
 
 
 def read_paws(path: Path) -> ItemSet:
-    """PAWS-Wiki: a header, then two sentences and 1 for a paraphrase; tab-separated without quotes, or CSV."""
+    """Read PAWS-Wiki: a header, then two sentences and 1 for a paraphrase; tab-separated without quotes, or CSV."""
     fields = _csv_fields if path.suffix == ".csv" else _tab_fields
     lines = named_lines(path)
     names = fields(lines[0][1]) if lines else []
@@ -78,7 +78,7 @@ def _tab_fields(line: str) -> list[str]:
 
 
 def _csv_fields(line: str) -> list[str]:
-    """Of one line alone, so that a missing quote costs no more than the line."""
+    """Split one line into its fields, so that a missing quote spoils only that line."""
     try:
         return next(csv.reader([line], strict=True))
     except csv.Error as error:

@@ -1,4 +1,4 @@
-"""Benchmarks of static vectors, one for each word: similarity of words, and analogies."""
+"""Benchmarks of static vectors, with one vector per word: word similarity and analogies."""
 
 from __future__ import annotations
 
@@ -30,27 +30,27 @@ from distiller.evaluation.static_files import (
 )
 
 KIND = "static"
-"""The one kind of vectors here."""
+"""The only kind of vectors here."""
 
 _GOOGLE, _MSR = "Google analogies", "MSR analogies"
-_SCORES_AT_ONCE = 1 << 25  # questions times words
+_SCORES_AT_ONCE = 1 << 25  # scores of questions × words in memory
 
 
 class StaticVectors(Protocol):
-    """What a task asks of static vectors."""
+    """The interface of static vectors for tasks."""
 
     @property
     def words(self) -> Sequence[str]:
-        """The vocabulary, from which answers to analogies are chosen."""
+        """Return the vocabulary, from which answers to analogies are chosen."""
         ...
 
     @property
     def matrix(self) -> Vectors:
-        """The vector of each word of the vocabulary, (words, d)."""
+        """Return the vector of each word of the vocabulary, (words, d)."""
         ...
 
     def lookup(self, words: Sequence[str]) -> tuple[Vectors, npt.NDArray[np.bool_]]:
-        """The vectors (n, d) of any words, and which of them have one."""
+        """Return the vectors (n, d) of any words, and which of the words have one."""
         ...
 
 
@@ -62,12 +62,12 @@ class StaticTask:
     score: Callable[[StaticVectors], TaskResult]
 
     def run_static(self, vectors: StaticVectors) -> list[TaskResult]:
-        """Score the vectors. A word that has none as it is written may have one in lower case."""
+        """Score the vectors. A word without a vector as written may have one in lower case."""
         return [self.score(vectors)]
 
 
 def find_static_tasks(data_dir: str | Path, names: Iterable[str] | None = None) -> list[StaticTask]:
-    """Read the benchmarks of static vectors in the folder wordsim/, all or those of the given names."""
+    """Read all or the named benchmarks of static vectors in the folder wordsim/."""
     folder = Path(data_dir) / "wordsim"
     found = dict(_readers(folder))
     known = [*SIMILARITIES, _GOOGLE, _MSR]
@@ -90,7 +90,7 @@ _Scorer = Callable[[StaticVectors], TaskResult]
 
 
 def _readers(folder: Path) -> Iterator[tuple[str, Callable[[], _Scorer]]]:
-    """What can be read from the files there: the first of each task."""
+    """Yield each task that has a file in the folder, with the reader of its first file."""
     for name, (path, layout) in similarity_files(folder).items():
         yield name, partial(_similarity_scorer, name, path, layout)
     google, msr, questions = _analogy_files(folder)
@@ -135,7 +135,7 @@ def _look_up(vectors: StaticVectors, words: Sequence[str]) -> tuple[Vectors, npt
 def _named(
     items: Sequence[str], words: Sequence[Sequence[str]], found: npt.NDArray[np.bool_]
 ) -> tuple[list[str], list[str | None]]:
-    """The items, with the words that have no vector; and whether that is why they have no score."""
+    """Return the items with their words without a vector, and the reason if an item has no score."""
     unknown = [", ".join(compress(of_item, ~there)) for of_item, there in zip(words, found, strict=True)]
     names = [f"{item} ({missing})" if missing else item for item, missing in zip(items, unknown, strict=True)]
     return names, ["a word has no vector" if missing else None for missing in unknown]
@@ -166,7 +166,7 @@ def _score_analogies(
 
 
 def solve(matrix: Vectors, questions: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Answer analogies by 3CosAdd: rows of words a, b, c (n, 3) to the row nearest to b - a + c, none of the three."""
+    """Answer analogies by 3CosAdd: for rows a, b, c (n, 3) return the row nearest to b - a + c except these."""
     lengths = np.linalg.norm(matrix, axis=1)
     lengths[lengths == 0] = np.inf
     answers = np.empty(len(questions), np.int64)

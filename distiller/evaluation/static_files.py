@@ -1,4 +1,4 @@
-"""Sets for static vectors, in their original formats: word similarities and analogies."""
+"""Readers of the sets for static vectors in their original formats: word similarities and analogies."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from distiller.evaluation.results import Skipped
 
 @dataclass(frozen=True)
 class Layout:
-    """How a file of word similarities looks: two words first, somewhere their score."""
+    """The layout of a file of word similarities: two words first, and their score in some column."""
 
     name: str
-    """Of the file."""
+    """The name of the file."""
     score: int = 2
-    """Number of the score's column, from 0."""
+    """The number of the score's column, from 0."""
     header: bool = False
     tagged: bool = False
-    """Words end in a hyphen and their part of speech."""
+    """Whether words end in a hyphen and their part of speech."""
 
 
 SIMILARITIES: dict[str, Sequence[Layout]] = {
@@ -43,12 +43,12 @@ SIMILARITIES: dict[str, Sequence[Layout]] = {
         Layout("MEN_dataset_lemma_form_full", tagged=True),
     ],
 }
-"""By task, the files it may be in: MUSE's name first, then the original ones, then those of gensim."""
+"""The files that each task may be in: MUSE's name first, then the original ones, then those of gensim."""
 
 
 @dataclass(frozen=True)
 class Analogy:
-    """The first word is to the second as the third to the fourth."""
+    """An analogy: the first word is to the second as the third is to the fourth."""
 
     item: str
     words: tuple[str, str, str, str]
@@ -56,7 +56,7 @@ class Analogy:
 
 
 def similarity_files(folder: Path) -> dict[str, tuple[Path, Layout]]:
-    """By task, the file that it is in."""
+    """Return the file of each task that has one in the folder."""
     there = {
         name: [(folder / layout.name, layout) for layout in layouts if (folder / layout.name).exists()]
         for name, layouts in SIMILARITIES.items()
@@ -65,7 +65,7 @@ def similarity_files(folder: Path) -> dict[str, tuple[Path, Layout]]:
 
 
 def read_similarities(path: Path, layout: Layout) -> ItemSet:
-    """Pairs of words, which are the pairs' texts. Lines that begin with # are remarks."""
+    """Read pairs of words, which become the texts of the pairs. Lines that begin with # are comments."""
 
     def read(item: str, line: str) -> SentencePair | None:
         if line.startswith("#"):
@@ -78,7 +78,7 @@ def read_similarities(path: Path, layout: Layout) -> ItemSet:
 
 
 def read_google_analogies(path: Path) -> tuple[list[Analogy], list[Skipped]]:
-    """Lines of four words; a line with a colon begins a section."""
+    """Read lines of four words; a line with a colon begins a section."""
     section = ""
 
     def read(item: str, line: str) -> Analogy | None:
@@ -92,7 +92,7 @@ def read_google_analogies(path: Path) -> tuple[list[Analogy], list[Skipped]]:
 
 
 def read_msr_analogies(path: Path) -> tuple[list[Analogy], list[Skipped]]:
-    """Lines of three words, perhaps a tag, and the fourth."""
+    """Read lines of three words, an optional tag, and the fourth word."""
 
     def read(item: str, line: str) -> Analogy:
         words = line.split()
@@ -102,7 +102,7 @@ def read_msr_analogies(path: Path) -> tuple[list[Analogy], list[Skipped]]:
 
 
 def read_msr_questions(questions: Path, answers: Path) -> tuple[list[Analogy], list[Skipped]]:
-    """The original pair of files: lines of three words, and lines of a tag and the fourth."""
+    """Read the original pair of files: lines of three words, and lines of a tag and the fourth word."""
 
     def read(item: str, row: tuple[str, str]) -> Analogy:
         question, answer = row

@@ -1,4 +1,4 @@
-"""The benchmarks of vectors in context that a folder holds: what each of them encodes, and how it is scored."""
+"""The benchmarks of vectors in context in a folder: what each of them encodes, and how it is scored."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Task:
     name: str
     sets: Sequence[ItemSet]
     score: Callable[[list[Judged]], list[TaskResult]]
-    """From what was judged of each set to one or more results."""
+    """The function that turns the predictions for each set into one or more results."""
 
     def run(self, encoder: Encoder) -> list[TaskResult]:
         """Score all kinds of vectors of a model."""
@@ -32,11 +32,11 @@ class Task:
 
 
 def find_tasks(data_dir: str | Path, names: Iterable[str] | None = None) -> list[Task]:
-    """Read the benchmarks of a folder, all or those of the given names: one folder each, of the task's name."""
+    """Read all or the named benchmarks of a folder; each is in a folder with the task's name."""
     folder = Path(data_dir)
     found = {name: path for name in _READERS if (path := _folder(folder, name)) is not None}
     if "wordsim" in found and not similarity_files(found["wordsim"]):
-        del found["wordsim"]  # analogies alone: they are for static vectors
+        del found["wordsim"]  # it has only analogies, which are for static vectors
     looked_for = ", ".join(f"{name}/" for name in _READERS)
     if not found:
         raise ConfigError(f"{folder} has no benchmark of vectors in context: folders that are looked for: {looked_for}")
@@ -80,7 +80,7 @@ def _cosimlex(folder: Path) -> _Read:
 
 
 def _score_cosimlex(judged: list[Judged]) -> list[TaskResult]:
-    """Of the changes by SemEval's metric, about zero, so that their direction counts; and by the paper's."""
+    """Score changes by SemEval's metric, about zero, so that their direction counts, and by the paper's metric."""
     return [
         correlated("CoSimLex-I", "uncentred Pearson", change(*judged)),
         _beside_paper(correlated("CoSimLex-I by the paper's metric", "Pearson", change(*judged)), "CoSimLex-I"),
@@ -103,13 +103,13 @@ _YEARS = ("2012", "2013", "2014", "2015", "2016")
 
 
 def _sub_corpora(folder: Path) -> dict[str, Sequence[Path]]:
-    """By name, the file of a sub-corpus, or SemEval's two: texts and scores."""
+    """Return by name the file of each sub-corpus, or SemEval's two files: texts and scores."""
     found: dict[str, Sequence[Path]] = {
         path.name.removesuffix(".test.tsv"): [path] for path in folder.glob("*.test.tsv")
     }
-    for path in folder.glob("STS*.input.*.txt"):  # those of 2016 begin with STS2016
+    for path in folder.glob("STS*.input.*.txt"):  # files of 2016 begin with STS2016
         name = path.name.partition(".input.")[2].removesuffix(".txt").removeprefix("surprise.")
-        if name != "ALL":  # the others again
+        if name != "ALL":  # it repeats the other files
             found.setdefault(name, [path, path.with_name(path.name.replace(".input.", ".gs."))])
     return dict(sorted(found.items()))
 
@@ -153,7 +153,7 @@ _SPLITS = ("train", "dev", "test")
 
 
 def _chosen_splits(folder: Path, there: Iterable[str]) -> tuple[str, str]:
-    """The set for the threshold and the set to score: dev and test; without gold of the test set train and dev."""
+    """Return the sets for the threshold and for the score: dev and test, or train and dev if test has no gold."""
     for tuning, scored in (("dev", "test"), ("train", "dev")):
         if tuning in there and scored in there:
             return tuning, scored
@@ -166,7 +166,7 @@ def _score_decisions(benchmark: str, split: str, judged: list[Judged]) -> list[T
 
 
 def _mclwic(folder: Path) -> _Read:
-    """Tests, each with a threshold of its second language; without gold of any the dev sets, each with another's."""
+    """Read the test sets, each with a threshold from its second language; without gold, dev sets with another's."""
     golds = {path.stem: path for path in sorted(folder.rglob("*.gold"))}
     files = {path.stem: (path, golds[path.stem]) for path in sorted(folder.rglob("*.data")) if path.stem in golds}
     tests = [name for name in files if name.startswith("test.")] or [name for name in files if name.startswith("dev.")]
@@ -196,12 +196,12 @@ def _score_mclwic(used: list[str], pairs: list[tuple[str, str]], judged: list[Ju
 
 
 def _usages(folder: Path) -> _Read:
-    """A set of the user's own: whether words are nearer to each other where they have the same sense."""
+    """Read the user's own set, which tests whether words of the same sense are nearer to each other."""
     return [read_usages(folder / "usages.tsv")], partial(_score_each, ["usages"])
 
 
 def _wordsim(folder: Path) -> _Read:
-    """Words without any context: what a model makes of them alone."""
+    """Read sets of words without context, which a model encodes as whole texts."""
     found = similarity_files(folder)
     sets = [read_similarities(path, layout) for path, layout in found.values()]
     return sets, partial(_score_each, [f"{name} (words alone)" for name in found])

@@ -1,4 +1,4 @@
-"""Sets of words in context, in their original formats: WiC, USim, CoSimLex, SCWS and MCL-WiC; and one of our own."""
+"""Readers of words in context in their original formats: WiC, USim, CoSimLex, SCWS, MCL-WiC; and one of our own."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _DECISIONS = {"T": 1.0, "F": 0.0}
 
 
 def read_wic(data: Path, gold: Path) -> ItemSet:
-    """WiC: lines of word, part of speech, numbers of the words and two sentences; and lines of T or F."""
+    """Read WiC: lines of word, part of speech, word numbers and two sentences; and lines of T or F."""
     lines, answers = read_lines(data), read_lines(gold)
     if len(lines) != len(answers):
         raise ConfigError(f"{data} has {len(lines)} lines and {gold} {len(answers)}: they must belong together")
@@ -46,7 +46,7 @@ def read_wic(data: Path, gold: Path) -> ItemSet:
 
 
 def read_usim(path: Path) -> ItemSet:
-    """USim: lines of sentence, number of the word, mean score and word with number; every two lines are a pair."""
+    """Read USim: lines of sentence, word number, mean score and word with number; every two lines are a pair."""
     lines = named_lines(path)
 
     def read(item: str, pair: tuple[str, str]) -> WordPair:
@@ -56,13 +56,13 @@ def read_usim(path: Path) -> ItemSet:
         spans = token_span(first[0], int(first[1])), token_span(second[0], int(second[1]))
         return WordPair(item, (first[0], second[0]), number(first[2]), spans)
 
-    partners = chain((line for _, line in lines[1::2]), [""])  # a last line alone has none
+    partners = chain((line for _, line in lines[1::2]), [""])  # a single last line has no partner
     rows = ((item, (line, partner)) for (item, line), partner in zip(lines[::2], partners, strict=False))
     return ItemSet(*collect(path, rows, read))
 
 
 def read_cosimlex(path: Path) -> tuple[ItemSet, ItemSet]:
-    """CoSimLex: the pairs in their first contexts, and the same ones in their second. Both words are in one text."""
+    """Read CoSimLex: pairs in their first contexts, and the same pairs in their second. Both words are in one text."""
     lines = named_lines(path)
     names = columns(lines[0][1], 1) if lines else []
     check_header(path, names, ["context1", "context2", "sim1", "sim2"])
@@ -71,7 +71,7 @@ def read_cosimlex(path: Path) -> tuple[ItemSet, ItemSet]:
         values = record(names, [_unquoted(value) for value in line.split("\t")])
         return [_in_one_text(f"{item} context {c}", values[f"context{c}"], values[f"sim{c}"]) for c in (1, 2)]
 
-    # Both sets are read from both contexts: a line is in both or in none.
+    # Both sets read both contexts, so that a line is in both sets or in neither.
     first = ItemSet(*collect(path, lines[1:], lambda item, line: both(item, line)[0]))
     second = ItemSet(*collect(path, lines[1:], lambda item, line: both(item, line)[1]))
     return first, second
@@ -83,14 +83,14 @@ def _in_one_text(item: str, text: str, score: str) -> WordPair:
 
 
 def _unquoted(value: str) -> str:
-    """A value without the quotes that writers of CSV put around it, which double those within."""
+    """Remove the quotes that CSV writers put around a value, and the doubling of quotes within."""
     inner = value[1:-1]
     quoted = len(value) > 1 and value[0] == value[-1] == '"' and '"' not in inner.replace('""', "")
     return inner.replace('""', '"') if quoted else value
 
 
 def read_scws(path: Path) -> ItemSet:
-    """SCWS: lines of id, two words with parts of speech, their contexts and the mean rating."""
+    """Read SCWS: lines of id, two words with parts of speech, their contexts and the mean rating."""
 
     def read(item: str, line: str) -> WordPair:
         values = columns(line, 8)
@@ -101,7 +101,7 @@ def read_scws(path: Path) -> ItemSet:
 
 
 def read_mclwic(data: Path, gold: Path) -> ItemSet:
-    """MCL-WiC: JSON of sentences and words' places, start and end or ranges; and JSON of T or F by id."""
+    """Read MCL-WiC: JSON of sentences and words' places, as start and end or as ranges; and JSON of T or F by id."""
     answers = {entry.get("id"): entry.get("tag") for entry in _entries(gold)}
 
     def read(item: str, entry: dict[str, Any]) -> WordPair:
@@ -123,7 +123,7 @@ def _entries(path: Path) -> list[dict[str, Any]]:
 
 
 def _place(entry: dict[str, Any], side: int) -> Span:
-    if f"ranges{side}" in entry:  # the test sets; the word's first part stands for one in several
+    if f"ranges{side}" in entry:  # the test sets; the first part stands for a word in several parts
         start, end = _string(entry, f"ranges{side}").split(",")[0].split("-")
     else:
         start, end = _string(entry, f"start{side}"), _string(entry, f"end{side}")
@@ -146,7 +146,7 @@ def _decision(answer: str | None) -> float:
 
 
 def read_usages(path: Path) -> ItemSet:
-    """Lines of word, sense and sentence: all pairs of a word's sentences, 1 for the same sense and 0 for another."""
+    """Read lines of word, sense and sentence into all pairs of a word's sentences: 1 for the same sense, else 0."""
 
     def read(item: str, line: str) -> tuple[str, str, str, Span]:
         word, sense, text = columns(line, 3)[:3]

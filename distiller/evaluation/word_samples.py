@@ -1,6 +1,6 @@
-"""Words to analyse vectors with: pairs of words out of pairs of sentences, and words of which something is known.
+"""Samples of words to analyse vectors with: word pairs from sentence pairs, and words with known properties.
 
-What is chosen depends on the texts, their order and a seed alone. Content words are those of English.
+The choice depends only on the texts, their order and a seed. Content words are those of English.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from distiller.evaluation.files import ItemSet, SentencePair, Span
 from distiller.evaluation.sentence_files import read_paws, read_stsb
 
 Place = tuple[str, Span]
-"""A text, and where in it a word is."""
+"""A text and the span of a word in it."""
 
-_WORD = re.compile(r"(?<!\w)[^\W\d_]{3,}(?!\w|['’]t\b)")  # no half of "don't"
-_EVERY = 4  # one in so many items is held out
+_WORD = re.compile(r"(?<!\w)[^\W\d_]{3,}(?!\w|['’]t\b)")  # not the first half of "don't"
+_EVERY = 4  # one in this many items is held out
 _FREQUENT_WORDS = 50
-_OCCURRENCES = 40  # of a frequent word, at most
+_OCCURRENCES = 40  # the most occurrences used of a frequent word
 _LEAST_OCCURRENCES = 4
 _PARTS_OF_SPEECH = ("NOUN", "VERB", "ADJ", "ADV")
 _SPLITS = ("test", "dev", "train")
@@ -39,7 +39,7 @@ _STSB = [f"stsb/sts-{split}.csv" for split in _SPLITS]
 
 @dataclass(frozen=True)
 class WordPairs:
-    """Pairs of words out of pairs of sentences."""
+    """Pairs of words from pairs of sentences."""
 
     name: str
     """For example "common words in paraphrases"."""
@@ -49,9 +49,10 @@ class WordPairs:
 
 
 def read_sentence_pairs(data_dir: str | Path, say: Callable[[str], None] = print) -> list[SentencePair]:
-    """Paraphrases, of gold 1, and sentences that are none, of gold 0, from a folder of benchmarks.
+    """Read paraphrases, with gold 1, and non-paraphrases, with gold 0, from a folder of benchmarks.
 
-    They are those of PAWS-Wiki, or else of the STS benchmark: from 4 on a score is that of a paraphrase, up to 2 not.
+    They come from PAWS-Wiki or, failing that, from the STS benchmark, where scores of 4 or more are paraphrases and
+    scores of 2 or less are not.
     """
     for paths, read, label in ((_PAWS, read_paws, _as_it_is), (_STSB, read_stsb, _by_score)):
         for path in (Path(data_dir) / name for name in paths):
@@ -82,7 +83,7 @@ def _by_score(gold: float) -> float | None:
 
 
 def word_pairs(sentence_pairs: Sequence[SentencePair], most: int, seed: int) -> list[WordPairs]:
-    """Common and different words of paraphrases, gold 1, and of others, gold 0: of at most so many of each."""
+    """Pair common and different words of paraphrases, gold 1, and of others, gold 0; use at most `most` of each."""
     generator = np.random.default_rng(seed)
     labels = {1: "paraphrases", 0: "non-paraphrases"}
     made = [WordPairs(f"{words} words in {of}", [], []) for words in ("common", "different") for of in labels.values()]
@@ -103,7 +104,7 @@ def _common(first: str, second: str) -> list[tuple[Place, Place]]:
 
 
 def _different(first: str, second: str, generator: np.random.Generator) -> list[tuple[Place, Place]]:
-    """The words of each that the other has not, paired at random until the shorter list ends."""
+    """Pair at random the words of each text that the other lacks, until the shorter list ends."""
     places = []
     for text, other in ((first, second), (second, first)):
         not_there = {word for word, _ in _words(other)}
@@ -113,7 +114,7 @@ def _different(first: str, second: str, generator: np.random.Generator) -> list[
 
 
 def content_words(text: str) -> dict[str, Span]:
-    """The content words of three letters or more that are once in a text, in lower case, and where they are.
+    """Return the content words of three letters or more that occur once in a text, in lower case, with their spans.
 
     >>> content_words("The dog saw a cat, and the cat didn't run.")
     {'dog': (4, 7), 'saw': (8, 11), 'run': (38, 41)}
@@ -131,23 +132,23 @@ def _words(text: str) -> Iterator[tuple[str, Span]]:
 
 @dataclass(frozen=True)
 class ProbeItems:
-    """Words, and what a probe is to find in their vectors."""
+    """Words and the targets that a probe should find in their vectors."""
 
     places: list[Place]
     targets: npt.NDArray[np.float64]
-    """Amounts, or numbers of classes."""
+    """Amounts or class numbers."""
     held_out: npt.NDArray[np.bool_]
-    """The words that the probe is judged by; it learns from the others."""
+    """The words that test the probe; it learns from the others."""
 
 
 def sample_texts(texts: Sequence[str], most: int, seed: int) -> list[str]:
-    """So many different texts, or fewer, in random order."""
+    """Return at most `most` different texts in random order."""
     different = list(dict.fromkeys(texts))
     return [different[index] for index in np.random.default_rng(seed).permutation(len(different))[:most]]
 
 
 def sentence_lengths(texts: Sequence[str], seed: int) -> ProbeItems:
-    """Of each text one word, and of how many words the text is."""
+    """Sample one word of each text; its target is the number of words in the text."""
     generator = np.random.default_rng(seed)
     found = [(text, list(words.values())) for text in texts if (words := content_words(text))]
     places = [(text, spans[generator.integers(len(spans))]) for text, spans in found]
@@ -155,7 +156,7 @@ def sentence_lengths(texts: Sequence[str], seed: int) -> ProbeItems:
 
 
 def frequent_words(texts: Sequence[str]) -> ProbeItems:
-    """Occurrences of the most frequent words, and which word it is; those of some texts are held out."""
+    """Sample occurrences of the most frequent words; the target is the word. Those of some texts are held out."""
     occurrences: dict[str, list[tuple[int, Span]]] = {}
     for number, text in enumerate(texts):
         for word, span in content_words(text).items():
@@ -173,9 +174,9 @@ def _on_both_sides(occurrences: Sequence[tuple[int, Span]]) -> bool:
 
 
 def parts_of_speech(texts: Sequence[str]) -> ProbeItems:
-    """Words that can only be one part of speech, and which: a single one of each lemma.
+    """Sample words that can only be one part of speech, one word per lemma; the target is the part of speech.
 
-    So a probe is judged by words that it has not met in any form. Names are left out: only words in small letters.
+    So a probe is tested on words that it has not seen in any form. Only lower-case words count, which excludes names.
     """
     found: dict[str, tuple[Place, int]] = {}
     for text in texts:

@@ -1,32 +1,30 @@
-"""What the commands that use a model do: files in, files or lines out."""
+"""Functions that encode the words of a file, and find the words of an encoded file nearest to a vector."""
 
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Callable, Iterator
 from itertools import islice
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from corpusgen.errors import ConfigError, CorpusgenError
+from corpusgen.errors import ConfigError
 from distiller.errors import ItemError
-from distiller.inference.output_files import check_target
+from distiller.inference.output_files import check_target, output_file
 from distiller.inference.spans import Span, check_item, find_word
 from distiller.inference.word_distiller import Output, WordDistiller
 from distiller.words.model import Distilled
 
 _ROWS_AT_ONCE = 2048
-_MODEL = b"wicdistil.model"  # in a file's metadata: whose vectors they are
+_MODEL = b"wicdistil.model"  # key in a file's metadata for the identity of the model
 
 
 class Line(NamedTuple):
-    """A word in a text, as a line of a file gives it."""
+    """A word in a text, read from a line of a file."""
 
     number: int
     id: str
@@ -35,16 +33,17 @@ class Line(NamedTuple):
 
 
 class BadLine(NamedTuple):
-    """A line that gives no word in a text, or one that cannot be encoded."""
+    """A line without a word in a text, or with one that cannot be encoded."""
 
     number: int
     reason: str
 
 
 def read_lines(path: str) -> Iterator[Line | BadLine]:
-    """The words of a JSONL file, `-` being standard input: `text` with `word`, with `span`, or with `start` and `end`.
+    """Yield the words of a JSONL file; `-` is standard input.
 
-    Lines may have an `id`; by default it is their number.
+    Each line gives `text` with `word`, with `span`, or with `start` and `end`. Lines may have an `id`; by default it is
+    their number.
     """
     try:
         file = sys.stdin.buffer if path == "-" else open(path, "rb")  # noqa: SIM115 (closed below)
@@ -62,7 +61,7 @@ def _line(number: int, line: bytes) -> Line | BadLine:
         if not isinstance(row, dict):
             raise TypeError(f"it is of type {type(row).__name__}")
         identifier = str(row.get("id", number))
-        identifier.encode()  # no half of a surrogate pair
+        identifier.encode()  # raises an error for half of a surrogate pair
         text = row["text"]
         if "word" in row:
             return Line(number, identifier, text, find_word(text, row["word"]))
@@ -84,10 +83,10 @@ def encode_file(
     on_bad: Callable[[BadLine], None] | None = None,
     so_far: Callable[[int], None] = lambda count: None,
 ) -> int:
-    """Encode the words of a JSONL file into a Parquet file; how many. The file is there when it is whole.
+    """Encode the words of a JSONL file into a Parquet file and return their number.
 
-    A bad line is an error that names it; with `on_bad`, which is told of it, it is left out. `so_far` is told now and
-    then how many are done.
+    The file appears once it is complete. A bad line raises an error that names it; with `on_bad`, the line is passed
+    to it and skipped. `so_far` receives the number of words done now and then.
     """
 
     def refuse(bad: BadLine) -> None:
@@ -101,25 +100,18 @@ def encode_file(
         + [(kind, vector) for kind in kinds],
         {_MODEL: model.identity},
     )
-    partial = Path(f"{target}.partial")
     lines, count = read_lines(source), 0
-    try:
-        with pq.ParquetWriter(partial, schema, compression="zstd") as writer:
-            while some := list(islice(lines, _ROWS_AT_ONCE)):
-                if good := _good(model, some, on_bad or refuse):
-                    writer.write_table(_encoded(model, good, output, normalize, schema))
-                    count += len(good)
-                so_far(count)
-        os.replace(partial, target)
-    except OSError as error:
-        raise CorpusgenError(f"{target}: {error.strerror or error}") from error
-    finally:
-        partial.unlink(missing_ok=True)
+    with output_file(target) as path, pq.ParquetWriter(path, schema, compression="zstd") as writer:
+        while some := list(islice(lines, _ROWS_AT_ONCE)):
+            if good := _good(model, some, on_bad or refuse):
+                writer.write_table(_encoded(model, good, output, normalize, schema))
+                count += len(good)
+            so_far(count)
     return count
 
 
 def _good(model: WordDistiller, lines: list[Line | BadLine], on_bad: Callable[[BadLine], None]) -> list[Line]:
-    """The lines that can be encoded; the others are given to `on_bad`, in their order."""
+    """Return the lines that can be encoded, and pass the others to `on_bad`, in order."""
     read = [line for line in lines if isinstance(line, Line)]
     problems = model.problems([(line.text, line.span) for line in read])
     wrong = {line.number: problem.reason for line, problem in zip(read, problems, strict=True) if problem}
@@ -142,7 +134,7 @@ def _encoded(model: WordDistiller, lines: list[Line], output: Output, normalize:
 
 
 class Neighbour(NamedTuple):
-    """A word that is near."""
+    """A word near another one, with their cosine."""
 
     cosine: float
     id: str
@@ -151,9 +143,9 @@ class Neighbour(NamedTuple):
 
 
 def nearest_in_file(query: Any, model: WordDistiller, path: str, kind: str, k: int) -> list[Neighbour]:
-    """The words of a file that `distiller encode` wrote with this model whose vectors are nearest to the query.
+    """Return the words whose vectors are nearest to the query, nearest first.
 
-    The nearest comes first.
+    The file must be one that `distiller encode` wrote with this model.
     """
     best: list[Neighbour] = []
     try:

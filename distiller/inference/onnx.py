@@ -1,33 +1,34 @@
-"""A model as one ONNX graph, for places where there is no torch: the frozen model and both distillers."""
+"""Export of a model, the frozen model with both distillers, as one ONNX graph, for use without torch."""
 
 from __future__ import annotations
 
 import copy
-import importlib
 import json
 import os
 import tempfile
 import warnings
 
-import pyarrow as pa
 import torch
 from torch import nn
 
-from corpusgen.errors import ConfigError, CorpusgenError
+from corpusgen.errors import ConfigError
+from corpusgen.extras import require
 from corpusgen.io.files import open_files
 from distiller.inference.word_distiller import WordDistiller
 from distiller.words.model import own_vectors
 
 
 def export_onnx(model: WordDistiller, path: str, opset: int | None = None) -> None:
-    """Write a model to an ONNX file, on a disk or S3; weights of more than 1.5 GB to a second one, `<path>.data`.
+    """Write a model to an ONNX file, on disk or S3; weights of more than 1.5 GB go to a second file, `<path>.data`.
 
-    The graph takes `input_ids` and `attention_mask` as the frozen model's tokenizer gives them, and `word_mask`, which
-    is true at the pieces of the word: each (batch, length), of any size that the frozen model takes. It gives `meaning`
+    The graph takes `input_ids` and `attention_mask` from the frozen model's tokenizer, and `word_mask`, which is true
+    at the pieces of the word: each (batch, length), of any size that the frozen model accepts. It returns `meaning`
     and `context`, or `baseline` if the model is one: each (batch, d) in single precision, NaN for a word without a
-    piece. Its metadata say which frozen model it is and which of its layers are used.
+    piece. Its metadata name the frozen model and the layers used.
     """
-    _check_packages()
+    require("an export to ONNX", extra="onnx")
+    import pyarrow as pa
+
     folder, name = os.path.split(path)
     if not name or folder == "s3:" or os.path.isdir(os.path.expanduser(path)):
         raise ConfigError(f"{path} is a folder: give the name of a file in it, such as {path.rstrip('/')}/model.onnx")
@@ -35,7 +36,7 @@ def export_onnx(model: WordDistiller, path: str, opset: int | None = None) -> No
     files = open_files(folder)
     with tempfile.TemporaryDirectory() as temporary:
         program.save(f"{temporary}/{name}")
-        # The graph last: it names the file of the weights, if there is one.
+        # Write the graph last: it names the weights file, if there is one.
         for made in sorted(os.listdir(temporary), key=name.__eq__):
             with pa.memory_map(f"{temporary}/{made}") as file:
                 files.write(made, file.read_buffer())
@@ -44,7 +45,7 @@ def export_onnx(model: WordDistiller, path: str, opset: int | None = None) -> No
 def _program(model: WordDistiller, opset: int | None) -> torch.onnx.ONNXProgram:
     batch, length = torch.export.Dim("batch"), torch.export.Dim("length")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of torch about itself
+        warnings.simplefilter("ignore")  # torch's warnings about itself
         program = torch.onnx.export(
             _Graph(model).eval(),
             _example(),
@@ -55,18 +56,18 @@ def _program(model: WordDistiller, opset: int | None) -> torch.onnx.ONNXProgram:
             dynamo=True,
             verbose=False,
         )
-    assert program is not None  # it is of the older exporter
+    assert program is not None  # only the older exporter returns None
     made = program.model.opset_imports[""]
     if opset not in (None, made):
         raise ConfigError(f"opset {opset}: torch cannot express the model in it, but in {made}")
     program.model.metadata_props.update(_metadata(model))
     for node in program.model.graph.all_nodes():
-        node.metadata_props.clear()  # where in whose code each was made, with the paths of this machine
+        node.metadata_props.clear()  # remove the source location of each node, with its local paths
     return program
 
 
 class _Graph(nn.Module):
-    """From the input of the frozen model to vectors of words. Of copies: what is exported stays in use as it is."""
+    """The graph from the frozen model's input to word vectors. It copies the model, which stays usable unchanged."""
 
     def __init__(self, model: WordDistiller) -> None:
         super().__init__()
@@ -85,7 +86,7 @@ class _Graph(nn.Module):
 
 
 def _example() -> tuple[torch.Tensor, ...]:
-    """Two texts of some pieces: sizes of one or none would be taken for constants."""
+    """Return two texts of several pieces: the exporter would take sizes of 0 or 1 for constants."""
     ids = torch.arange(10).view(2, 5)
     return ids, torch.ones_like(ids), ids % 5 == 1
 
@@ -95,11 +96,3 @@ def _metadata(model: WordDistiller) -> dict[str, str]:
     backbone = model.config.get("backbone") or settings.model_dump(include={"model", "revision"}, exclude_none=True)
     layers = model.backbone.layers
     return {"backbone": json.dumps(backbone), "layers": json.dumps([layers[0], layers[-1]])}
-
-
-def _check_packages() -> None:
-    try:
-        for package in ("onnx", "onnxscript"):
-            importlib.import_module(package)
-    except ImportError as missing:
-        raise CorpusgenError("an export to ONNX needs: pip install 'wicdistil[onnx]'") from missing

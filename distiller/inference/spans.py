@@ -1,4 +1,4 @@
-"""What is given to be encoded and what is given back: texts and spans in, vectors in the same arrangement out."""
+"""Checks of the texts and spans to encode, and the arrangement of vectors in the same structure."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SPAN_ERRORS = {OUTSIDE: SpanError, NO_PIECE: SpanError, TOO_LONG: WordTooLongEr
 
 
 def find_word(text: str, word: str, index: int = 0) -> Span:
-    """Where a word stands in a text, in any case, as a word of its own; it must be there once.
+    """Return the span of a word in a text, ignoring case and parts of longer words; it must occur exactly once.
 
     >>> find_word("The bank raised its rates.", "bank")
     (4, 8)
@@ -40,7 +40,7 @@ def find_word(text: str, word: str, index: int = 0) -> Span:
         raise ItemError(index, f"a word must be a string, not {type(word).__name__}")
     if not word.strip():
         raise WordNotFoundError(index, "the word is empty")
-    # Looked ahead for, not taken: of "no no" in "no no no" there are two.
+    # A lookahead finds overlapping matches: "no no" occurs twice in "no no no".
     pattern = rf"(?<!\w)(?=({re.escape(word)})(?!\w))"
     spans = [match.span(1) for match in re.finditer(pattern, text, re.IGNORECASE)]
     found = [(start, end) for start, end in spans if not _is_mark(text[end : end + 1])]
@@ -53,7 +53,7 @@ def find_word(text: str, word: str, index: int = 0) -> Span:
 
 
 def _is_mark(character: str) -> bool:
-    """Whether it belongs to the letter before it: an accent, or a vowel sign of Hindi."""
+    """Return whether a character belongs to the letter before it, such as an accent or a Hindi vowel sign."""
     return character != "" and unicodedata.category(character).startswith("M")
 
 
@@ -62,7 +62,7 @@ def _quoted(text: str) -> str:
 
 
 def check_text(index: int, text: Any) -> None:
-    """ItemError unless it is a text that a tokenizer can read."""
+    """Raise ItemError unless a tokenizer can read the text."""
     if not isinstance(text, str):
         raise ItemError(index, f"a text must be a string, not {type(text).__name__}")
     if not text.strip():
@@ -74,13 +74,13 @@ def check_text(index: int, text: Any) -> None:
 
 
 def check_span(index: int, span: Any) -> None:
-    """ItemError unless it is a span, of whatever text."""
+    """Raise SpanError unless this is a span, whether or not it fits its text."""
     if not _is_span(span):
         raise SpanError(index, f"a span is a pair of whole numbers, (start, end), not {span!r}")
 
 
 def check_item(index: int, item: Any) -> None:
-    """ItemError unless it is a pair of text and span."""
+    """Raise ItemError unless this is a pair of a text and a span."""
     if not isinstance(item, _LISTS) or len(item) != 2:
         raise ItemError(index, f"an item is a pair of a text and a span, not {_quoted(repr(item))}")
     check_text(index, item[0])
@@ -88,12 +88,12 @@ def check_item(index: int, item: Any) -> None:
 
 
 def item_error(index: int, text: str, span: Span, reason: str) -> ItemError:
-    """The error of a word without states, for a reason that the backbone gave."""
+    """Return the error for a word without states, by the reason that the backbone gave."""
     return _SPAN_ERRORS[reason](index, f"{reason}: {span} of {_quoted(text)}, which has {len(text)} characters")
 
 
 def items_of(texts: str | Sequence[str], spans: Any) -> tuple[list[tuple[str, Span]], list[int] | None]:
-    """Each text with each of its spans, and how many each text has; None if no text has a list of them."""
+    """Pair each text with each of its spans; also return the spans per text, or None if no text has a list."""
     many = [texts] if isinstance(texts, str) else list(texts)
     of_texts = [spans] if isinstance(texts, str) else list(spans)
     if len(of_texts) != len(many):
@@ -112,12 +112,12 @@ def _is_whole(number: Any) -> bool:
 
 
 def _is_list(value: Any) -> bool:
-    """Whether it is meant as the spans of one text, be they right or wrong."""
+    """Return whether a value is meant as a list of the spans of one text, valid or not."""
     return isinstance(value, _LISTS) and all(isinstance(one, _LISTS) for one in value)
 
 
 def finished(vectors: Vectors, normalize: bool, convert_to: str) -> Any:
-    """Vectors as they were asked for."""
+    """Normalise and convert vectors as the caller asked."""
     if normalize:
         vectors = normalized(vectors)
     if convert_to not in ("numpy", "torch"):
@@ -126,13 +126,13 @@ def finished(vectors: Vectors, normalize: bool, convert_to: str) -> Any:
 
 
 def normalized(vectors: Vectors) -> Vectors:
-    """Of unit length; a zero vector stays one."""
+    """Scale vectors to unit length; a zero vector stays zero."""
     lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
     return (vectors / np.where(lengths == 0, 1, lengths)).astype(np.float32, copy=False)
 
 
 def means(vectors: Vectors, counts: npt.NDArray[np.int64]) -> Vectors:
-    """Of each run of so many rows the mean; zero of a run of none."""
+    """Return the mean of each run of `counts` rows; zero for an empty run."""
     made = np.zeros((len(counts), vectors.shape[1]), np.float32)
     some = counts > 0
     if some.any():
@@ -141,7 +141,7 @@ def means(vectors: Vectors, counts: npt.NDArray[np.int64]) -> Vectors:
 
 
 def shaped(vectors: Any, counts: list[int] | None, single: bool) -> Any:
-    """Rows (n, d) as the caller gave the items: see `items_of`."""
+    """Arrange rows (n, d) as the caller gave the items; see `items_of`."""
     if counts is None:
         return vectors[0] if single else vectors
     ends = np.cumsum(counts)
@@ -150,7 +150,7 @@ def shaped(vectors: Any, counts: list[int] | None, single: bool) -> Any:
 
 
 def with_progress(parts: Iterator[tuple[Vectors, ...]], total: int, show: bool) -> Iterator[tuple[Vectors, ...]]:
-    """Parts of `total` vectors, with a bar on standard error that says how many have been made."""
+    """Yield the parts of `total` vectors, with a progress bar on standard error if `show` is true."""
     if not show:
         yield from parts
         return

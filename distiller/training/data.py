@@ -1,6 +1,8 @@
-"""The order of training: which triples are held out, which come in which step, and their layer states from disk.
+"""Training data: which triples are held out, which ones each step uses, and their layer states from disk.
 
-Everything follows from the ids, a seed and the number of the step: nothing else has to be remembered to resume.
+Everything follows from the ids, a seed and the number of the step, so resuming needs nothing else.
+
+Shapes: M members of a row, B rows of a batch, N rows of a file or chunk, L layers, D dimensions.
 """
 
 from __future__ import annotations
@@ -24,42 +26,42 @@ from corpusgen.errors import StageError
 from corpusgen.io.node_cache import discard, local_copy
 
 Rows = NDArray[np.int64]
-"""Numbers of triples: their rows among the features."""
+"""Row numbers of triples in the features, (B,)."""
 
 T = TypeVar("T")
 
 
 class Split(NamedTuple):
-    """The rows to train on, and those to validate with in the order of their hashes: neighbours are strangers."""
+    """The rows to train on and the rows to validate with. The latter are sorted by hash: neighbours are unrelated."""
 
     training: Rows
     validation: Rows
 
 
 def is_held_out(ids: Sequence[str | bytes] | NDArray[Any], share: float, salt: str) -> NDArray[np.bool_]:
-    """Whether each sentence belongs to the `share` never trained on: a hash of its id says so, whatever the corpus."""
+    """Return whether each sentence is in the `share` never trained on. Only a hash of its id decides."""
     return _held_out(_hashes(ids, salt), share)
 
 
 def split(ids: Sequence[str | bytes] | NDArray[Any], share: float, at_most: int, salt: str) -> Split:
-    """Train on what is not held out, validate with the held-out sentences of lowest hash, `at_most` triples of them.
+    """Split rows for training and validation: validate with `at_most` held-out triples, those of the lowest hashes.
 
-    As the corpus grows no triple changes sides, and those of lower hash take the places of others in validation:
-    what is held out and has no place there is not trained on either. Triples of one sentence stay together, even if
-    that leaves places empty.
+    As the corpus grows, no triple changes sides. New triples with lower hashes replace others in validation. Held-out
+    triples that validation has no place for are not trained on either. Triples of one sentence stay together, even
+    if that leaves places empty.
     """
     hashes = _hashes(ids, salt)
     held_out = _held_out(hashes, share)
     chosen = np.flatnonzero(held_out)
     chosen = chosen[np.argsort(hashes[chosen], kind="stable")]
     if len(chosen) > at_most:
-        bound = hashes[chosen[at_most]]  # of the first that has no place
+        bound = hashes[chosen[at_most]]  # the hash of the first triple without a place
         chosen = chosen[hashes[chosen] < bound]
     return Split(np.flatnonzero(~held_out), chosen)
 
 
 def _held_out(hashes: NDArray[np.uint64], share: float) -> NDArray[np.bool_]:
-    return (hashes >> np.uint64(11)) * 2.0**-53 < share  # as many bits as a float holds exactly
+    return (hashes >> np.uint64(11)) * 2.0**-53 < share  # the bits that a float holds exactly
 
 
 def _hashes(ids: Sequence[str | bytes] | NDArray[Any], salt: str) -> NDArray[np.uint64]:
@@ -74,7 +76,7 @@ def _hashes(ids: Sequence[str | bytes] | NDArray[Any], salt: str) -> NDArray[np.
 
 
 class EpochOrder:
-    """The batches of a training: in each epoch every row once, in a seeded order. Steps are counted over all epochs."""
+    """The batches of a training: every row once per epoch, in a seeded order. Steps count across epochs."""
 
     def __init__(self, num_rows: int, batch_size: int, seed: int) -> None:
         if num_rows < 1 or batch_size < 1:
@@ -86,7 +88,7 @@ class EpochOrder:
         self._epoch, self._permutation = -1, np.empty(0, np.int64)
 
     def batch(self, step: int) -> Rows:
-        """The rows of a step; an epoch's last may have fewer than the others."""
+        """Return the rows of a step, (B,); the last batch of an epoch may be smaller."""
         epoch, step_in_epoch = divmod(step, self.steps_per_epoch)
         if epoch != self._epoch:
             generator = np.random.Generator(np.random.PCG64((self.seed, epoch)))
@@ -96,43 +98,43 @@ class EpochOrder:
 
 
 def rank_range(size: int, rank: int, workers: int) -> range:
-    """Which places of a batch a worker has: one after the other, as equal as can be, perhaps none of a small one."""
+    """Return a worker's consecutive places in a batch: as equal as possible, none if the batch is too small."""
     return range(size * rank // workers, size * (rank + 1) // workers)
 
 
 def rank_slice(batch: Rows, rank: int, workers: int) -> Rows:
-    """The worker's part of a batch."""
+    """Return a worker's part of a batch."""
     places = rank_range(len(batch), rank, workers)
     return batch[places.start : places.stop]
 
 
 class FeatureChunk(NamedTuple):
-    """Some triples in the order of the corpus: ids of their sentences, and float16 (rows, 3, layers, dimension)."""
+    """Rows in the order of the corpus: the ids of their sentences, and float16 states (N, M, L, D)."""
 
     ids: Sequence[str]
     states: NDArray[np.float16]
 
 
 class Source(Protocol):
-    """The layer states of all triples, wherever they come from."""
+    """A source of the layer states of all rows."""
 
     ids: NDArray[np.bytes_]
     """The sentence id of each row."""
     dimension: int
     dtype: torch.dtype
-    """In which they lose nothing."""
+    """The type that holds the states without loss."""
 
     def __len__(self) -> int: ...
 
     def batch(self, rows: Rows, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-        """The states of some triples: (3, rows, layers, dimension)."""
+        """Return the states of some rows, (M, B, L, D)."""
         ...
 
 
 class MappedFeatures:
-    """Layer states that were computed before, as one file on the node's disk, which all its workers map into memory.
+    """Precomputed layer states in one file on the node's disk, which all its workers map into memory.
 
-    Each row has a checksum, and is compared with it whenever it is read: the file may be read for weeks.
+    Every read checks the checksum of each row, because the file may be in use for weeks.
     """
 
     dtype = torch.float16
@@ -149,21 +151,21 @@ class MappedFeatures:
 
     @classmethod
     def open(cls, cache: str | Path, fingerprint: str, chunks: Callable[[], Iterable[FeatureChunk]]) -> MappedFeatures:
-        """Map the copy of the features that `fingerprint` names; the first worker of a node makes it of `chunks`."""
+        """Map the copy of the features that `fingerprint` names; the first worker on a node makes it from `chunks`."""
         hashed = ("shape.json", "checksums.npy", "ids.npy")
         copy = local_copy(cache, fingerprint, lambda folder: _write_features(folder, chunks()), hashed=hashed)
         shape = tuple(json.loads((copy / "shape.json").read_text()))
         return cls(np.memmap(copy / "states.f16", np.float16, "r", shape=shape), np.load(copy / "ids.npy"), copy)
 
     def batch(self, rows: Rows, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-        """The states of some triples: (3, rows, layers, dimension)."""
+        """Return the states of some rows, (M, B, L, D)."""
         states = self._states[rows]
         self._check(rows, states)
         by_word = torch.from_numpy(states).transpose(0, 1)
         return torch.empty(by_word.shape, dtype=dtype).copy_(by_word)
 
     def _check(self, rows: Rows, states: NDArray[np.float16]) -> None:
-        """StageError if rows are not what was written."""
+        """Raise StageError if the states of rows are not those that were written."""
         if self._copy is None or self._checksums is None:
             return
         damaged = rows[_checksums(states) != self._checksums[rows]]
@@ -177,7 +179,7 @@ class MappedFeatures:
 
 
 def _checksums(states: NDArray[np.float16]) -> NDArray[np.uint32]:
-    """One of each row."""
+    """Return the checksum of each row, (N,)."""
     return np.fromiter(map(zlib.crc32, states), np.uint32, len(states))
 
 
@@ -211,7 +213,7 @@ def _write_features(folder: Path, chunks: Iterable[FeatureChunk]) -> None:
 
 @dataclass(frozen=True)
 class RankBatch:
-    """A worker's part of the batch of a step: the places from `first_row` on among the `size` of all workers."""
+    """A worker's part (M, B, L, D) of the batch of a step; it starts at `first_row` of the batch's `size` rows."""
 
     step: int
     first_row: int
@@ -230,9 +232,9 @@ def rank_batches(
     dtype: torch.dtype = torch.float32,
     pinned: bool = False,
 ) -> Iterator[RankBatch]:
-    """What a worker trains on from a step on, without end; `order` is an order of the places in `rows`.
+    """Yield a worker's batches without end, starting at `first_step`; `order` permutes the places in `rows`.
 
-    `pinned` memory stays in its place, so that a GPU can fetch it by itself.
+    With `pinned`, states are in page-locked memory, from which a GPU can copy by itself.
     """
     for step in itertools.count(first_step):
         batch = order.batch(step)
@@ -242,7 +244,7 @@ def rank_batches(
 
 
 def prefetched(items: Iterable[T], depth: int = 4) -> Generator[T]:
-    """The same items, up to `depth` of them made ahead by a thread, which ends when this generator is closed."""
+    """Yield the items; a thread makes up to `depth` of them ahead and ends when this generator is closed."""
     ready: SimpleQueue[tuple[T] | BaseException | None] = SimpleQueue()
     free = threading.Semaphore(depth - 1)
     stopped = threading.Event()
@@ -255,7 +257,7 @@ def prefetched(items: Iterable[T], depth: int = 4) -> Generator[T]:
                 if stopped.is_set():
                     return
             ready.put(None)
-        except BaseException as error:  # the consumer's to deal with
+        except BaseException as error:  # the consumer raises it
             ready.put(error)
 
     thread = threading.Thread(target=produce, name="prefetch", daemon=True)

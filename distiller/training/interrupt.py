@@ -1,4 +1,4 @@
-"""Ctrl-C in a training: it ends as an interrupted build does, and can be gone on with."""
+"""Handling of Ctrl-C in a training: it ends as an interrupted build does, and can be resumed."""
 
 from __future__ import annotations
 
@@ -8,19 +8,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from corpusgen.engine.ray_compat import leave_ctrl_c_alone
 from corpusgen.errors import InterruptedRunError
 
 
 @contextmanager
 def ended_by_ctrl_c(trainer: Any) -> Iterator[None]:
-    """Within the block, Ctrl-C ends what the trainer does with an InterruptedRunError.
-
-    Ray Train would handle it by an exit with 0, as if all were done, and leaves its handler in place when it has ended.
-    """
+    """Raise InterruptedRunError when Ctrl-C interrupts the trainer in the block."""
     if threading.current_thread() is not threading.main_thread():
-        yield  # nobody else may handle signals, Ray does not either
+        yield  # only the main thread may handle signals, and Ray handles none here either
         return
-    trainer._register_sigint_handler = lambda controller: None
+    leave_ctrl_c_alone(trainer)
     previous = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         yield

@@ -1,8 +1,8 @@
-"""`distiller train`: features, then a Ray Train job over them, then the model as users load it.
+"""`distiller train`: compute the features, train on them with Ray Train, and write the model for users.
 
-The same command goes on with what it finds: features that are committed, the last checkpoint, a finished model.
-Ray Train starts the workers, connects them and starts them again when one dies. Checkpoints are files of our own:
-Ray's list of them is not put in place atomically, and a job killed at the wrong moment could not be resumed.
+The same command resumes from what it finds: committed features, the last checkpoint, or a finished model. Ray Train
+starts the workers, connects them and restarts them when one dies. Checkpoints are our own files: Ray does not replace
+its list of checkpoints atomically, so a job killed at the wrong moment could not be resumed.
 """
 
 from __future__ import annotations
@@ -16,10 +16,12 @@ from typing import Any
 from corpusgen.config.run import RunSettings, WorkerSettings
 from corpusgen.engine.cluster import available_cores, is_this_machine, may_grow, ray_cluster
 from corpusgen.engine.progress import terminal_progress
+from corpusgen.engine.ray_compat import leave_out_cleaner
 from corpusgen.engine.ray_executor import RayExecutor
 from corpusgen.errors import ConfigError, CorpusgenError, StoreError
 from corpusgen.io.lock import LockLostError, held
-from corpusgen.store import Store, TripleStore
+from corpusgen.store import Store
+from corpusgen.store.products import product_of
 from distiller.settings import FeatureSettings, TrainSettings
 from distiller.training.checkpoints import unpacked
 from distiller.training.interrupt import ended_by_ctrl_c
@@ -30,6 +32,7 @@ from distiller.training.run_folder import History, RunFolder, loss_curve, png, t
 from distiller.training.worker import Job, find_rate_part, train_part
 from distiller.words.features import features_content, features_identity, make_features
 from distiller.words.model import WordModel, check_heads
+from distiller.words.objective import check_fits
 from distiller.words.saved import IN_A_RUN, SavedModel, write_saved
 
 Say = Callable[[str], None]
@@ -38,7 +41,7 @@ _RATES = {"lowest": 1e-7, "highest": 1.0, "steps": 140}
 
 
 def train(settings: TrainSettings, address: str | None = None, say: Say = print) -> str:
-    """Train, or go on with it, and return the folder of the model."""
+    """Train a model, or resume its training, and return its folder."""
     content = _checked(settings)
     run = RunFolder(settings.output)
     with held(run.files, "training", "a training", say) as lock:
@@ -47,7 +50,7 @@ def train(settings: TrainSettings, address: str | None = None, say: Say = print)
         if run.trained:
             say(f"{folder}: trained already; remove it to train again")
             return folder
-        run.last(say)  # what cannot be gone on from is said now, rather than by a worker
+        run.last(say)  # report unusable checkpoints now rather than in a worker
         with ray_cluster(address):
             _check_room(settings, address, say)
             job = replace(_job(settings, content, say), lock=lock)
@@ -61,7 +64,7 @@ def train(settings: TrainSettings, address: str | None = None, say: Say = print)
 
 
 def _write_model(run: RunFolder, settings: TrainSettings, content: dict[str, Any], say: Say) -> None:
-    """The best weights as users load them, and what there is to see of the training."""
+    """Write the best weights as users load them, the loss curve and the report of the training."""
     last = run.last(say)
     assert last is not None
     state = unpacked(last)
@@ -87,7 +90,7 @@ def _write_model(run: RunFolder, settings: TrainSettings, content: dict[str, Any
 
 
 def find_learning_rate(settings: TrainSettings, address: str | None = None, say: Say = print) -> float:
-    """Raise the learning rate step by step until the loss soars; a tenth of where it was lowest is a good one."""
+    """Raise the learning rate until the loss soars; return a tenth of the rate at the lowest loss, a good choice."""
     content = _checked(settings)
     files = RunFolder(settings.output).files
     with held(files, "training", "a search for a learning rate", say):
@@ -110,7 +113,7 @@ def find_learning_rate(settings: TrainSettings, address: str | None = None, say:
 
 
 def smoothed(losses: list[float], share: float = 0.8) -> list[float]:
-    """The running mean, in which the past weighs `share`, without a bias to the beginning."""
+    """Return the exponential running mean, where the past weighs `share`, corrected for the bias at the start."""
     result, mean = [], 0.0
     for count, loss in enumerate(losses, 1):
         mean = share * mean + (1 - share) * loss
@@ -119,21 +122,24 @@ def smoothed(losses: list[float], share: float = 0.8) -> list[float]:
 
 
 def _checked(settings: TrainSettings) -> dict[str, Any]:
-    """What the layer states are to be made of; errors for what cannot work, before anything is started."""
-    triples = TripleStore(settings.corpus)
-    if not triples.num_rows:
-        raise StoreError(f"{settings.corpus} has no triples yet: `corpusgen build` makes them")
-    if not triples.complete:
+    """Return what the layer states are made from; raise errors for what cannot work before anything starts."""
+    corpus = Store.at(settings.corpus)
+    product = product_of(corpus)
+    check_fits(settings, product)
+    rows = product.open(corpus)
+    if not rows.num_rows:
+        raise StoreError(f"{settings.corpus} has no {product.table} yet: `corpusgen build` makes them")
+    if not rows.complete:
         raise StoreError(
-            f"{settings.corpus} is still being built, and would soon have other triples than those trained on: "
+            f"{settings.corpus} is still being built, and would soon have other {product.table} than those trained on: "
             "finish it first (`corpusgen build` with its settings goes on, `corpusgen status` tells how far it is)"
         )
-    content = features_content(triples, FeatureSettings(backbone=settings.backbone))
+    content = features_content(corpus, FeatureSettings(backbone=settings.backbone))
     try:
         check_heads(content["dimension"], settings.heads)
     except ValueError as error:
         raise ConfigError(f"heads: {error}") from None
-    training_split(triples.to_table(["id"])["id"].to_pylist(), settings)
+    training_split(rows.to_table(["id"])["id"].to_pylist(), settings)
     return content
 
 
@@ -155,10 +161,10 @@ def _check_room(settings: TrainSettings, address: str | None, say: Say) -> None:
 
 
 def _job(settings: TrainSettings, content: dict[str, Any], say: Say) -> Job:
-    """What the workers are told; the layer states are computed now, unless that is for later."""
+    """Return the instructions for the workers; compute the layer states now unless training computes them."""
     path = os.path.expanduser(settings.backbone.model)
     backbone = {"model": os.path.abspath(path)} if os.path.isdir(path) else {}
-    # Workers have a current folder of their own.
+    # Workers have their own working directory, so paths must be absolute.
     everywhere = settings.model_copy(
         update={
             "corpus": Store.at(settings.corpus).url,
@@ -173,7 +179,7 @@ def _job(settings: TrainSettings, content: dict[str, Any], say: Say) -> Job:
 
 
 def _make_features(settings: TrainSettings, say: Say) -> Store:
-    """The features of the corpus; what is there is not made again."""
+    """Compute the features of the corpus that do not exist yet, and return their store."""
     run = features_run(_gpus())
     with RayExecutor(run, terminal_progress()) as executor:
         return make_features(
@@ -186,19 +192,19 @@ def _make_features(settings: TrainSettings, say: Say) -> Store:
 
 
 def features_run(gpus: int) -> RunSettings:
-    """How the features are computed: with a GPU for each worker, if there are any."""
+    """Return the settings for computing features: one GPU per worker, if there are any."""
     return RunSettings(workers={"features": WorkerSettings(gpus=1, max_workers=gpus)} if gpus else {})
 
 
 def _gpus() -> int:
-    """How many the cluster has at this moment."""
+    """Return the number of GPUs in the cluster now."""
     import ray
 
     return int(ray.cluster_resources().get("GPU", 0))
 
 
 def _fit(part: Callable[[dict[str, Any]], Any], settings: TrainSettings, config: dict[str, Any]) -> Any:
-    """Run a function in all workers; what it returns in the first."""
+    """Run a function in all workers and return the result of the first."""
     from ray.train import FailureConfig, RunConfig, ScalingConfig
     from ray.train.torch import TorchTrainer
 
@@ -212,7 +218,7 @@ def _fit(part: Callable[[dict[str, Any]], Any], settings: TrainSettings, config:
                 failure_config=FailureConfig(max_failures=settings.max_failures),
             ),
         )
-        _leave_out_the_cleaner(trainer)
+        leave_out_cleaner(trainer)
         with ended_by_ctrl_c(trainer):
             try:
                 return trainer.fit().return_value
@@ -223,26 +229,10 @@ def _fit(part: Callable[[dict[str, Any]], Any], settings: TrainSettings, config:
 
 
 def _explained(problem: CorpusgenError) -> CorpusgenError:
-    """What ended the workers, with what to do next, where that is to run the command again."""
+    """Return the error that ended the workers, with advice to run the command again where that helps."""
     if isinstance(problem, ConfigError | LockLostError):
         return problem
     return CorpusgenError(f"{problem}\nthe same command goes on from the last checkpoint")
-
-
-def _leave_out_the_cleaner(trainer: Any) -> None:
-    """Where it cannot work: it asks Ray's dashboard, and a Ray of our own has none.
-
-    It is there for jobs that die on a cluster, which lives on; a Ray of our own ends with its job. Ray Train would wait
-    for its answer for 12 seconds at the end of each training.
-    """
-    from ray._private import worker
-
-    node = worker._global_node  # of a cluster that is reached by ray:// there is none
-    if node is not None and not node.webui_url:
-        usual = trainer._create_default_callbacks
-        trainer._create_default_callbacks = lambda: [
-            callback for callback in usual() if type(callback).__name__ != "PlacementGroupCleanerCallback"
-        ]
 
 
 def _rate_curve(rates: list[float], losses: list[float], suggested: float) -> bytes:

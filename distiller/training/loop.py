@@ -1,4 +1,7 @@
-"""One worker's part of a training: steps, validation and everything that must survive a restart. It knows no Ray."""
+"""One worker's part of a training, independent of Ray: steps, validation and the state that survives a restart.
+
+Shapes: M members of a row, B rows, L layers, D dimensions, T terms of the loss. States are (M, B, L, D).
+"""
 
 from __future__ import annotations
 
@@ -12,34 +15,34 @@ import numpy as np
 import torch
 import torch.distributed as dist
 from numpy.typing import NDArray
-from torch.nn.functional import cosine_similarity
 from torch.nn.parallel import DistributedDataParallel
 
 from corpusgen.errors import ConfigError
 from distiller.settings import TrainSettings
 from distiller.training.data import EpochOrder, Source, Split, prefetched, rank_batches, rank_slice, split
-from distiller.words.losses import NEGATIVE, ORIGINAL, POSITIVE, term_losses, terms_of, worker_weight
-from distiller.words.model import Distilled, StandardLayers, TrainingPlace, WordModel
+from distiller.words.losses import worker_weight
+from distiller.words.model import Distilled, TrainingPlace
+from distiller.words.objective import FIGURES, objective_of
 
-_VALIDATION_ROWS = 1024  # at a time
-_FITTED_WORDS = 5000  # enough for means and deviations
+_VALIDATION_ROWS = 1024  # rows at a time
+_FITTED_WORDS = 5000  # enough to estimate means and deviations
 
 
 @dataclass
 class Progress:
-    """How far a training is; with the weights and the optimizer's state, all that it goes on from."""
+    """The progress of a training; with the weights and the optimizer's state, all it needs to resume."""
 
     step: int = 0
     best_loss: float = math.inf
     best_step: int = 0
     waited: int = 0
-    """Validations since the best one."""
+    """The number of validations since the best one."""
     finished: bool = False
 
 
 @dataclass(frozen=True)
 class Validation:
-    """What held-out triples say. Cosines are those of meaning vectors, means over the triples."""
+    """The figures of held-out triples. Cosines are between meaning vectors, averaged over the triples."""
 
     step: int
     epoch: float
@@ -48,13 +51,13 @@ class Validation:
     cosine_positive: float
     cosine_negative: float
     ordered: float
-    """Share of triples whose original is nearer to the positive than to the negative."""
+    """The share of triples whose original is nearer to the positive than to the negative."""
     cosine_unrelated: float
-    """Of the originals of triples that only a hash made neighbours: near one, if meaning vectors collapse."""
+    """The mean cosine of the originals of unrelated triples, neighbours by hash; near 1 if meaning vectors collapse."""
 
 
 class StepLosses(Mapping[str, float]):
-    """The loss of a step by term. They stay on the device until somebody looks: a GPU need not wait after each step."""
+    """The loss of a step by term, (T,). It stays on the device until it is read, so steps need not wait for a GPU."""
 
     def __init__(self, names: Sequence[str], values: torch.Tensor) -> None:
         self._names, self._values = names, values
@@ -74,7 +77,7 @@ class StepLosses(Mapping[str, float]):
 
 
 class Training:
-    """Trains on its own part of each batch, in step with the other workers of the process group, if there is one."""
+    """The training of one worker on its part of each batch, in step with other workers of the process group, if any."""
 
     def __init__(
         self, settings: TrainSettings, features: Source, rank: int = 0, workers: int = 1, device: str = "cpu"
@@ -87,9 +90,9 @@ class Training:
         self._device = torch.device(device)
         self._dtype = _sent_as(features.dtype, self._device)
         self._mixed = _mixes_precision(settings.precision, self._device)
-        self.model = self._new_model().to(self._device)
+        self._objective = objective_of(settings)
+        self.model = self._objective.new_model(features.dimension, self._some_states).to(self._device)
         self._model = DistributedDataParallel(self.model, gradient_as_bucket_view=True) if workers > 1 else self.model
-        self._terms = terms_of(negatives=settings.negatives, crosslingual=settings.crosslingual)
         self._optimizer = torch.optim.AdamW(
             self.model.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay, fused=True
         )
@@ -97,43 +100,36 @@ class Training:
         self._best: dict[str, torch.Tensor] | None = None
         """The weights after the best step."""
 
-    def _new_model(self) -> WordModel:
-        shape = self._features.dimension, self.settings.heads, self.settings.dropout, self.settings.seed
-        if not self.settings.standardise:
-            return WordModel(*shape)
-        some = self._rows[:: max(1, len(self._rows) // _FITTED_WORDS)]
-        originals = self._features.batch(some)[ORIGINAL]
-        model = WordModel(*shape, standardised=originals.shape[1])
-        assert isinstance(model.layers, StandardLayers)
-        model.layers.fit(originals)
-        return model
+    def _some_states(self) -> torch.Tensor:
+        """Return states (M, B, L, D) of rows spread evenly over the training rows."""
+        return self._features.batch(self._rows[:: max(1, len(self._rows) // _FITTED_WORDS)])
 
     @property
     def steps_per_epoch(self) -> int:
-        """How many batches hold every triple once."""
+        """Return the number of batches that hold every triple once."""
         return self._order.steps_per_epoch
 
     @property
     def sizes(self) -> dict[str, int]:
-        """How many triples it trains on, and how many it is validated with."""
+        """Return the number of triples to train on and the number to validate with."""
         return {"trained_on": len(self._rows), "held_out": len(self._held_out)}
 
     @property
     def validation_interval(self) -> int:
-        """Steps from one validation to the next."""
+        """Return the number of steps between validations."""
         return max(1, round(self.settings.validate_every * self.steps_per_epoch))
 
     # -------------------------------------------------------------- training
 
     @property
     def last_step(self) -> int:
-        """The step after which it ends, if it does not end before."""
+        """Return the step after which training ends, unless it ends earlier."""
         return self.settings.max_epochs * self.steps_per_epoch
 
     def run(self) -> Iterator[tuple[int, StepLosses, Validation | None]]:
-        """Train until it is finished: after each step its number, its loss by term, and a validation where one is due.
+        """Train to the end; yield each step's number, its loss by term, and a validation when one is due.
 
-        The number counts from one; what is yielded is the same in all workers.
+        Numbers count from one. All workers yield the same.
         """
         for step, losses in self.steps(lambda step: self.settings.learning_rate_at(step + 1)):
             due = step % self.validation_interval == 0 or step >= self.last_step
@@ -144,7 +140,7 @@ class Training:
                 return
 
     def steps(self, learning_rate: Callable[[int], float]) -> Iterator[tuple[int, StepLosses]]:
-        """Train without end, at the learning rate of each step: the numbers of the steps and their losses by term."""
+        """Train without end at the given learning rate of each step; yield its number and its loss by term."""
         if self.progress.finished:
             return
         batches = rank_batches(
@@ -167,16 +163,19 @@ class Training:
 
     def _step(self, states: torch.Tensor, place: TrainingPlace, batch_size: int) -> StepLosses:
         self._model.train()
-        with torch.autocast(self._device.type, torch.bfloat16, enabled=self._mixed):
-            distilled = Distilled(*(vectors.float() for vectors in self._model(states, place)))
         weight = worker_weight(self.workers, batch_size)
-        losses = term_losses(distilled, self.model.rebuilt(states), self._terms, weight)
+        losses = self._objective.losses(self._forward, self.model, states, place, weight)
         self._optimizer.zero_grad(set_to_none=True)
         losses.sum().backward()  # type: ignore[no-untyped-call]
         if self.settings.clip_gradient is not None:
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.settings.clip_gradient)
         self._optimizer.step()
         return self._named(self._sum(losses.detach().double()) / self.workers)
+
+    def _forward(self, states: torch.Tensor, place: TrainingPlace) -> Distilled:
+        with torch.autocast(self._device.type, torch.bfloat16, enabled=self._mixed):
+            distilled: Distilled = self._model(states, place)
+        return distilled
 
     # ------------------------------------------------------------ validation
 
@@ -198,17 +197,18 @@ class Training:
 
     @torch.inference_mode()
     def validate(self) -> Validation:
-        """Judge the model by the held-out triples."""
+        """Evaluate the model on the held-out triples."""
         self.model.eval()
-        sums = torch.zeros(len(self._terms) + 4, dtype=torch.float64, device=self._device)
+        sums = torch.zeros(len(self._objective.term_names) + len(FIGURES), dtype=torch.float64, device=self._device)
         places = np.arange(len(self._held_out))
         for start in range(0, len(places), _VALIDATION_ROWS):
             mine = rank_slice(places[start : start + _VALIDATION_ROWS], self.rank, self.workers)
             if len(mine):
-                rows = self._held_out[[mine[0] - 1, *mine]]  # in a circle: before the first comes the last
-                sums += self._judge(self._features.batch(rows, self._dtype).to(self._device))
+                rows = self._held_out[[mine[0] - 1, *mine]]  # circular: the last row comes before the first
+                states = self._features.batch(rows, self._dtype).to(self._device)
+                sums += self._objective.judge(self.model, states)
         means = self._sum(sums) / len(self._held_out)
-        count = len(self._terms)
+        count = len(self._objective.term_names)
         terms = dict(self._named(means[:count]))
         positive, negative, ordered, unrelated = means[count:].tolist()
         return Validation(
@@ -222,24 +222,11 @@ class Training:
             unrelated,
         )
 
-    def _judge(self, states: torch.Tensor) -> torch.Tensor:
-        """Sums over all rows but the first, which is there as the second one's unrelated neighbour."""
-        distilled = self.model(states)
-        before = distilled.meaning[ORIGINAL, :-1]
-        distilled = Distilled(*(vectors[:, 1:] for vectors in distilled))
-        losses = term_losses(distilled, self.model.rebuilt(states[:, 1:]), self._terms, weight=1.0)
-        meaning = distilled.meaning
-        positive = cosine_similarity(meaning[ORIGINAL], meaning[POSITIVE], dim=-1)
-        negative = cosine_similarity(meaning[ORIGINAL], meaning[NEGATIVE], dim=-1)
-        unrelated = cosine_similarity(meaning[ORIGINAL], before, dim=-1)
-        judged = torch.stack([positive, negative, (positive > negative).float(), unrelated]).double().sum(-1)
-        return torch.cat([losses.double(), judged])
-
     def _named(self, values: torch.Tensor) -> StepLosses:
-        return StepLosses([term.name for term in self._terms], values)
+        return StepLosses(self._objective.term_names, values)
 
     def _sum(self, values: torch.Tensor) -> torch.Tensor:
-        """Over all workers."""
+        """Sum values over all workers."""
         if self.workers > 1:
             dist.all_reduce(values)
         return values
@@ -247,18 +234,18 @@ class Training:
     # --------------------------------------------------------------- restart
 
     def state(self) -> dict[str, Any]:
-        """Everything to go on from, and the best weights. Order of data and dropout follow from the step alone."""
+        """Return the state to resume from, with the best weights. The step alone determines data order and dropout."""
         weights = self.model.state_dict()
         is_best = self.progress.step == self.progress.best_step
         return {
             "model": weights,
-            "best": weights if is_best else self._best,  # the same tensors are saved once
+            "best": weights if is_best else self._best,  # torch saves shared tensors once
             "optimizer": self._optimizer.state_dict(),
             "progress": asdict(self.progress),
         }
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Go on from there."""
+        """Restore a state that `state` returned."""
         self.model.load_state_dict(state["model"])
         self._optimizer.load_state_dict(state["optimizer"])
         self.progress = Progress(**state["progress"])
@@ -268,19 +255,19 @@ class Training:
 
 
 def _sent_as(kept: torch.dtype, device: torch.device) -> torch.dtype:
-    """A GPU is sent states as they are kept and widens them itself: halves are half as much to send."""
+    """Return the type to send states in. A GPU widens them itself: half precision halves the transfer."""
     return kept if device.type == "cuda" else torch.float32
 
 
 def _mixes_precision(precision: str, device: torch.device) -> bool:
-    """Whether matrix products are in bfloat16; weights, losses and the optimizer are always in float32."""
+    """Return whether matrix products are in bfloat16; weights, losses and the optimizer stay in float32."""
     if precision == "auto":
         return device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
     return precision == "bfloat16"
 
 
 def training_split(ids: Sequence[str | bytes] | NDArray[Any], settings: TrainSettings) -> Split:
-    """The rows to train on and to validate with; ConfigError if there are none of either."""
+    """Return the rows to train on and to validate with; raise ConfigError if either is empty."""
     rows, held_out = split(ids, settings.validation_share, settings.validation_at_most, salt="validation")
     if not len(rows) or not len(held_out):
         raise ConfigError(

@@ -1,4 +1,7 @@
-"""Layer states computed in training, again in every epoch: for corpora whose states are too large to keep."""
+"""Layer states computed during training, anew in every epoch, for corpora whose states are too large to keep.
+
+Shapes: M members of a row, B rows, L layers, D dimensions.
+"""
 
 from __future__ import annotations
 
@@ -11,22 +14,22 @@ from numpy.typing import NDArray
 
 from corpusgen.errors import StageError
 from corpusgen.io.node_cache import local_copy
-from corpusgen.store import TripleStore
+from corpusgen.store import CommittedTable
+from corpusgen.store.products import Product
 from distiller.training.data import Rows
 from distiller.words.backbone import Backbone
-from distiller.words.features import TRIPLE_COLUMNS, WORDS
 
 
 class OnlineFeatures:
-    """The states of the triples' words by a backbone of the worker's own; the texts lie on the node's disk.
+    """A source of layer states from the worker's own backbone; the texts are on the node's disk.
 
-    The rows are those that cached features have: triples of which the backbone finds all three words.
+    It has the same rows as cached features: those where the backbone finds all words.
     """
 
-    dtype = torch.float32  # nobody has looked whether they fit into half of it
+    dtype = torch.float32  # nothing has checked whether the states fit float16
 
-    def __init__(self, triples: pa.Table, ids: NDArray[np.bytes_], backbone: Backbone) -> None:
-        self._triples = triples
+    def __init__(self, rows: pa.Table, product: Product, ids: NDArray[np.bytes_], backbone: Backbone) -> None:
+        self._rows, self._product = rows, product
         self._backbone = backbone
         self.ids = ids
         self.dimension = backbone.dimension
@@ -35,45 +38,47 @@ class OnlineFeatures:
         return len(self.ids)
 
     @classmethod
-    def open(cls, cache: str | Path, fingerprint: str, triples: TripleStore, backbone: Backbone) -> OnlineFeatures:
-        """Map the copy of the triples that `fingerprint` names; the first worker of a node makes it."""
+    def open(
+        cls, cache: str | Path, fingerprint: str, rows: CommittedTable, product: Product, backbone: Backbone
+    ) -> OnlineFeatures:
+        """Map the copy of the rows that `fingerprint` names; the first worker on a node makes it."""
         copy = local_copy(
             cache,
             f"online {fingerprint}",
-            lambda folder: _write(folder, triples, backbone),
+            lambda folder: _write(folder, rows, product, backbone),
             hashed=("triples.arrow", "ids.npy"),
         )
         with pa.memory_map(str(copy / "triples.arrow")) as source:
             table = pa.ipc.open_file(source).read_all()
-        return cls(table, np.load(copy / "ids.npy"), backbone)
+        return cls(table, product, np.load(copy / "ids.npy"), backbone)
 
     def batch(self, rows: Rows, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-        """The states of some triples: (3, rows, layers, dimension)."""
-        # All three words of all rows at once: the more texts, the more of them have the same length.
-        texts, spans = _words(self._triples.take(pa.array(rows)))
+        """Return the states of some rows, (M, B, L, D)."""
+        # Encode all words of all rows at once: among more texts, more have the same length.
+        texts, spans = _words(self._rows.take(pa.array(rows)), self._product)
         states, _ = self._backbone.states(texts, spans)
-        return torch.from_numpy(states.reshape(len(WORDS), len(rows), *states.shape[1:])).to(dtype)
+        return torch.from_numpy(states.reshape(len(self._product.members), len(rows), *states.shape[1:])).to(dtype)
 
 
-def _words(triples: pa.Table | pa.RecordBatch) -> tuple[list[str], list[tuple[int, int]]]:
-    """Text and span of the original of each triple, then of each positive, then of each negative."""
+def _words(rows: pa.Table | pa.RecordBatch, product: Product) -> tuple[list[str], list[tuple[int, int]]]:
+    """Return texts and spans, M · B of each: the first member of every row, then the second, and so on."""
     texts: list[str] = []
     spans: list[tuple[int, int]] = []
-    for text, start, end in WORDS.values():
-        texts += triples[text].to_pylist()
-        spans += zip(triples[start].to_pylist(), triples[end].to_pylist(), strict=True)
+    for member in product.members:
+        texts += rows[member.text].to_pylist()
+        spans += zip(rows[member.start].to_pylist(), rows[member.end].to_pylist(), strict=True)
     return texts, spans
 
 
-def _write(folder: Path, triples: TripleStore, backbone: Backbone) -> None:
+def _write(folder: Path, rows: CommittedTable, product: Product, backbone: Backbone) -> None:
     ids: list[bytes] = []
-    schema = pa.schema([triples.schema.field(name) for name in TRIPLE_COLUMNS])
+    schema = pa.schema([rows.schema.field(name) for name in product.columns])
     with pa.ipc.new_file(folder / "triples.arrow", schema) as file:
-        for batch in triples.batches(TRIPLE_COLUMNS):
-            reasons = np.array([reason is None for reason in backbone.reasons(*_words(batch))])
-            usable = batch.filter(pa.array(reasons.reshape(len(WORDS), -1).all(axis=0)))
+        for batch in rows.batches(product.columns):
+            reasons = np.array([reason is None for reason in backbone.reasons(*_words(batch, product))])
+            usable = batch.filter(pa.array(reasons.reshape(len(product.members), -1).all(axis=0)))
             file.write_batch(usable.cast(schema))
             ids += [sentence.encode() for sentence in usable["id"].to_pylist()]
     if not ids:
-        raise StageError("the backbone finds no word of any triple: are they of its language?")
+        raise StageError("the backbone finds no word of any row: are they of its language?")
     np.save(folder / "ids.npy", np.array(ids))

@@ -1,4 +1,4 @@
-"""How a training goes, in the terminal: a line that is drawn anew, or now and then a line where there is none."""
+"""Progress of a training on standard error: a line redrawn in place in a terminal, occasional lines elsewhere."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LIVE_SECONDS, _LINE_SECONDS = 0.5, 15.0
 
 
 class _Board:
-    """Holds the latest news: workers write, the driver looks."""
+    """The latest progress, which workers write and the driver reads."""
 
     def __init__(self) -> None:
         self._news: Mapping[str, Any] | None = None
@@ -30,7 +30,7 @@ class _Board:
 
 @contextmanager
 def board() -> Iterator[Any]:
-    """An actor for workers to write on; what they write is shown on standard error while the context lasts."""
+    """Yield an actor for workers to report to, and show what they report on standard error."""
     import ray
 
     actor = ray.remote(num_cpus=0)(_Board).remote()
@@ -54,7 +54,7 @@ def _watch(actor: Any, done: threading.Event) -> None:
         ended = done.wait(_LIVE_SECONDS)
         try:
             news = ray.get(actor.look.remote(), timeout=30)
-        except Exception:  # news are not worth a failure
+        except Exception:  # progress is not worth a failure
             return
         is_time = live or ended or time.monotonic() - drawn > _LINE_SECONDS
         if news and is_time and news["step"] != step:
@@ -72,7 +72,7 @@ def _watch(actor: Any, done: threading.Event) -> None:
 
 
 def line(news: Mapping[str, Any]) -> str:
-    """One line: how far, the loss and its terms in thousandths, how fast, what held-out triples say."""
+    """Format one line: step, loss and its terms in thousandths, speed, and the figures of held-out triples."""
     terms = " ".join(f"{1000 * value:.0f}" for value in news["terms"].values())
     text = (
         f"step {news['step']:,} of at most {news['last_step']:,}, epoch {news['epoch']:.1f}: "

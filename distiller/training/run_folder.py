@@ -1,6 +1,6 @@
-"""The folder of a run: its settings, the last two checkpoints, the logs, and in the end the model.
+"""The folder of a run: its settings, the last two checkpoints, the logs, and finally the model.
 
-Every file is put in place whole or not at all, so that whatever is killed whenever, the run can go on.
+Every file is written whole or not at all, so a run can resume whenever any process is killed.
 """
 
 from __future__ import annotations
@@ -27,33 +27,33 @@ from distiller.words.described import RunProgress, as_mapping, described
 from distiller.words.saved import CONFIG, IN_A_RUN
 
 _SETTINGS, _LAST, _PREVIOUS = "settings.json", "checkpoints/last.pt", "checkpoints/previous.pt"
-_OLDER_BEST = "checkpoints/best.pt"  # of earlier versions, whose checkpoints did not hold the best weights
+_OLDER_BEST = "checkpoints/best.pt"  # from earlier versions, whose checkpoints did not hold the best weights
 _STEPS, _VALIDATIONS, _PROGRESS = "steps.csv", "validations.csv", "progress.json"
-_LARGEST = 1e30  # in a table
+_LARGEST = 1e30  # the largest number accepted in a table
 _MAY_CHANGE = {"output", "workers", "max_failures", "checkpoint_steps", "cache", "log_steps"}
 
 Columns = dict[str, npt.NDArray[np.float64]]
-"""The columns of a table."""
+"""The columns of a table by name."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass
 class History:
-    """What a run has said of itself so far."""
+    """The history of a run: its losses, validations and times."""
 
     steps: list[dict[str, float]] = field(default_factory=list)
-    """Rows of mean losses, each of some steps; `step` is the last of them."""
+    """Rows of mean losses, each over several steps; `step` is the last of them."""
     validations: list[dict[str, Any]] = field(default_factory=list)
     stretches: list[list[tuple[int, float]]] = field(default_factory=list)
-    """Work without a break: the step and the time at its beginning and at each of its checkpoints."""
+    """Stretches of uninterrupted work: the step and the time at its start and at each of its checkpoints."""
     _since: dict[str, float] = field(default_factory=dict)
-    """Sums since the last row, and how many steps they are of."""
+    """Sums of losses since the last row, and the number of steps in them."""
     _unread: list[Mapping[str, float]] = field(default_factory=list)
-    """Losses of the last steps, not looked at yet."""
+    """Losses of the last steps that are not in the sums yet."""
 
     def add(self, step: int, terms: Mapping[str, float], validation: Validation | None, every: int) -> None:
-        """Take note of a step."""
+        """Record a step."""
         self._unread.append(terms)
         if step % every == 0 or validation:
             self._read()
@@ -70,17 +70,22 @@ class History:
         self._unread = []
 
     def begin(self, step: int) -> None:
-        """Take note of when work begins, or goes on after a break."""
+        """Record the time at which work begins, or resumes after a break."""
         self.stretches.append([(step, time.time())])
 
     def mark(self, step: int) -> None:
-        """Take note of when a step was done, with all that is known of it: a checkpoint follows."""
+        """Record the time at which a step was done, and add up pending losses; a checkpoint follows."""
         self._read()
         self.stretches[-1].append((step, time.time()))
 
     def validation_of(self, step: int) -> dict[str, Any]:
-        """What held-out triples said after a step."""
+        """Return the validation after a step."""
         return next(validation for validation in self.validations if validation["step"] == step)
+
+
+def _defaults() -> dict[str, Any]:
+    fields = {name: found for name, found in TrainSettings.model_fields.items() if name not in _MAY_CHANGE}
+    return {name: found.get_default() for name, found in fields.items() if not found.is_required()}
 
 
 class RunFolder:
@@ -91,11 +96,12 @@ class RunFolder:
         self.url = self.files.url
 
     def ensure_same(self, settings: TrainSettings, data: Mapping[str, Any]) -> None:
-        """Start a run, or see that the one that is here was started with the same settings on the same data."""
+        """Start a run; raise ConfigError if the folder holds one with other settings or data."""
         content = {**settings.model_dump(mode="json", exclude=_MAY_CHANGE), **data}
         if self.files.create(_SETTINGS, json.dumps(content, indent=1).encode()):
             return
-        stored = self.started_with()
+        # A setting that did not exist in the version that began the run has its default.
+        stored = {**_defaults(), **self.started_with()}
         different = sorted(name for name in {*stored, *content} if stored.get(name) != content.get(name))
         if different:
             raise ConfigError(
@@ -105,7 +111,7 @@ class RunFolder:
             )
 
     def started_with(self) -> dict[str, Any]:
-        """The settings, and what it is made of."""
+        """Return the settings of the run and what it is made from."""
         try:
             return as_mapping(self.files.read(_SETTINGS))
         except FileNotFoundError:
@@ -116,7 +122,7 @@ class RunFolder:
             ) from None
 
     def tables(self) -> tuple[Columns, Columns]:
-        """The losses of training and what held-out triples said, up to the last checkpoint."""
+        """Return the tables of training losses and of validations, up to the last checkpoint."""
         return self._table(_STEPS), self._table(_VALIDATIONS)
 
     def _table(self, name: str) -> Columns:
@@ -126,7 +132,7 @@ class RunFolder:
             return _columns(self.files.read(name))
 
     def progress(self) -> dict[str, Any]:
-        """How far it was at the last checkpoint; nothing before the first."""
+        """Return the progress at the last checkpoint; empty before the first."""
         if not self.files.exists(_PROGRESS):
             return {}
         with self._damage_named(_PROGRESS):
@@ -143,11 +149,11 @@ class RunFolder:
 
     @property
     def trained(self) -> bool:
-        """Whether the model is there."""
+        """Return whether the model has been written."""
         return self.files.exists(f"{IN_A_RUN}/{CONFIG}")
 
     def save(self, training: Training, history: History) -> None:
-        """Write the checkpoint to go on from. The one before it is kept, in case that this one gets damaged."""
+        """Write a checkpoint to resume from. The one before it is kept, in case this one gets damaged."""
         history.mark(training.progress.step)
         checkpoint = packed({**training.state(), "history": asdict(history)})
         if self.files.exists(_LAST):
@@ -159,9 +165,9 @@ class RunFolder:
         self.files.write(_PROGRESS, json.dumps(_progress(training, history)).encode())
 
     def last(self, say: Callable[[str], None] = log.warning) -> bytes | None:
-        """The checkpoint to go on from, for `unpacked`; None before the first.
+        """Return the checkpoint to resume from, for `unpacked`; None before the first.
 
-        The one before it takes the place of one that is damaged, and `say` is told.
+        The one before it replaces a damaged or missing checkpoint, and `say` reports this.
         """
         damaged: list[str] = []
         for name in (_LAST, _PREVIOUS):
@@ -175,7 +181,7 @@ class RunFolder:
             if name == _PREVIOUS:
                 lost = damaged[0] if damaged else f"{self.url}/{_LAST} is missing"
                 say(f"{lost}; going on from the checkpoint before it, of step {state['progress']['step']:,}")
-                # Else the next checkpoint would begin by putting the damaged one in the place of the good one.
+                # Otherwise the next save would first overwrite the good checkpoint with the damaged one.
                 self.files.copy(_PREVIOUS, _LAST)
             return data if "best" in state else packed({**state, "best": self._older_best(state, say)})
         if damaged:
@@ -186,7 +192,7 @@ class RunFolder:
         return None
 
     def _checkpoint(self, name: str) -> tuple[bytes, dict[str, Any]]:
-        """A checkpoint as it was written, and what it holds."""
+        """Return the bytes of a checkpoint and its state; raise DamagedCheckpointError if it cannot be read."""
         data = self.files.read(name)
         try:
             return data, unpacked(data)
@@ -196,7 +202,7 @@ class RunFolder:
             raise DamagedCheckpointError(f"torch cannot read it ({type(error).__name__})") from error
 
     def _older_best(self, state: Mapping[str, Any], say: Callable[[str], None]) -> Any:
-        """The best weights of a run that an earlier version began; None if there are none, or no more."""
+        """Return the best weights of a run that an earlier version began; None if there are none or they are lost."""
         step = state["progress"]["best_step"]
         if step == state["progress"]["step"]:
             return state["model"]
@@ -215,9 +221,9 @@ class RunFolder:
 
 
 def _progress(training: Training, history: History) -> dict[str, Any]:
-    """What the tables do not tell."""
+    """Return the progress that the tables do not contain."""
     progress = asdict(training.progress)
-    del progress["best_loss"]  # infinite at first, which is no JSON; the table of validations has it
+    del progress["best_loss"]  # infinite at first, which JSON cannot hold; the table of validations has it
     return {
         **progress,
         "last_step": training.last_step,
@@ -229,7 +235,7 @@ def _progress(training: Training, history: History) -> dict[str, Any]:
 
 
 def to_csv(rows: Iterable[Mapping[str, Any]]) -> bytes:
-    """A table, the terms of a validation as columns of their own."""
+    """Return rows as a CSV table; the terms of a validation become columns."""
     flat = [{**row, **row.get("terms", {})} for row in rows]
     text = io.StringIO()
     names = [name for name in flat[0] if name != "terms"]
@@ -240,7 +246,7 @@ def to_csv(rows: Iterable[Mapping[str, Any]]) -> bytes:
 
 
 def _columns(table: bytes) -> Columns:
-    """The columns of a table; ValueError if it is none of ours."""
+    """Parse the columns of a table; raise ValueError if a training did not write it."""
     names, *rows = table.decode().splitlines() or [""]
     if not rows:
         raise ValueError("it has no rows")
@@ -251,7 +257,7 @@ def _columns(table: bytes) -> Columns:
 
 
 def loss_curve(history: History, best: Mapping[str, Any]) -> bytes:
-    """A picture of the losses."""
+    """Draw the losses as a PNG file."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(8, 4.5), layout="constrained")
@@ -264,7 +270,7 @@ def loss_curve(history: History, best: Mapping[str, Any]) -> bytes:
 
 
 def png(figure: Any) -> bytes:
-    """A figure of matplotlib as a PNG file."""
+    """Return a matplotlib figure as a PNG file."""
     picture = io.BytesIO()
     figure.savefig(picture, format="png", dpi=120)
     return picture.getvalue()

@@ -1,6 +1,6 @@
-"""The losses for TensorBoard: `tensorboard --logdir RUN/tensorboard`.
+"""A writer of the losses for TensorBoard: `tensorboard --logdir RUN/tensorboard`.
 
-The usual writer has a thread of its own, which dies when the disk is full; then the training would wait for it forever.
+The usual writer has its own thread, which dies when the disk is full; the training would then wait for it forever.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from distiller.training.run_folder import History
 
 
 class TensorBoard:
-    """One file of events. They are collected, and written when they are to be visible."""
+    """One file of events, which are collected and written by `flush`."""
 
     def __init__(self, output: str, first_step: int) -> None:
         from tensorboardX.proto.event_pb2 import Event, SessionLog
@@ -32,13 +32,13 @@ class TensorBoard:
         self._records = bytearray()
         self._visible = 0
         self._add(Event(wall_time=time.time(), file_version="brain.Event:2"))
-        # What a killed run wrote after the checkpoint that this one goes on from is hidden.
+        # This hides what a killed run wrote after the checkpoint that this one resumes from.
         start = SessionLog(status=SessionLog.START)
         self._add(Event(wall_time=time.time(), step=first_step + 1, session_log=start))
         self._written = first_step
 
     def write(self, history: History, validation: Validation | None) -> None:
-        """Collect what is new in the history."""
+        """Collect the new rows of the history."""
         for row in itertools.takewhile(lambda row: row["step"] > self._written, reversed(history.steps)):
             self._scalars("training", row, int(row["step"]))
         self._written = int(history.steps[-1]["step"]) if history.steps else self._written
@@ -62,14 +62,14 @@ class TensorBoard:
             self._records += part + struct.pack("<I", masked_crc32c(part))
 
     def flush(self) -> None:
-        """Make it visible."""
+        """Write the collected events, so that TensorBoard shows them."""
         if "://" in self._files.url:
             self._files.write(self._path, bytes(self._records))
             return
         path = Path(self._files.url, self._path)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            with path.open("ab") as file:  # not anew: TensorBoard may have it open
+            with path.open("ab") as file:  # append: TensorBoard may have the file open
                 file.write(self._records[self._visible :])
         except OSError as error:
             raise StoreError(f"cannot write to {path.parent}: {error.strerror}") from error

@@ -1,9 +1,12 @@
-"""What each worker of a training does, in a process of Ray Train."""
+"""The work of each worker of a training, in a process of Ray Train.
+
+Shapes: N rows of a chunk, M members of a row, L layers, D dimensions.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -13,7 +16,8 @@ import torch.distributed as dist
 from corpusgen.errors import ConfigError, CorpusgenError, StoreError, StoreUnavailableError
 from corpusgen.io.lock import Lock
 from corpusgen.io.node_cache import cache_folder
-from corpusgen.store import Store, TripleStore
+from corpusgen.store import Store
+from corpusgen.store.products import product_of
 from distiller.settings import TrainSettings
 from distiller.training.checkpoints import unpacked
 from distiller.training.data import FeatureChunk, MappedFeatures, Source
@@ -24,6 +28,7 @@ from distiller.training.run_folder import History, RunFolder
 from distiller.training.tensorboard import TensorBoard
 from distiller.words.backbone import Backbone, confirmed_backbone
 from distiller.words.features import Features, open_features
+from distiller.words.objective import objective_of
 
 _SHOW_SECONDS = 0.5
 
@@ -32,28 +37,28 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Job:
-    """What all workers are told."""
+    """The instructions for all workers."""
 
     settings: TrainSettings
     identity: str
-    """Names the backbone, its layers and the triples: what the layer states are made of."""
+    """A name for what the layer states are made from: the backbone, its layers and the triples."""
     features: str | None
-    """Where they are, if they were computed before."""
+    """The address of the layer states, if they are precomputed."""
     backbone: Mapping[str, Any]
-    """The frozen model as the driver found it: a worker that has another one refuses."""
+    """The frozen model as the driver found it; a worker with another one refuses to start."""
     board: Any = None
-    """An actor that shows how it goes."""
+    """The actor that shows the progress."""
     lock: Lock | None = None
-    """Of the run; held by the driver."""
+    """The lock of the run, which the driver holds."""
 
 
 def train_part(config: dict[str, Any]) -> CorpusgenError | None:
-    """Train in step with the others, from the last checkpoint on; what went wrong, if trying again would not help."""
+    """Train in step with the other workers from the last checkpoint; return the error that a retry would not help."""
     try:
         _train(config["job"])
     except _EndedTogetherError as end:
         return end.problem
-    except ConfigError as error:  # the same in all workers
+    except ConfigError as error:  # all workers raise the same
         return error
     return None
 
@@ -88,7 +93,7 @@ def _train(job: Job) -> None:
 
 
 def find_rate_part(config: dict[str, Any]) -> list[tuple[float, float]]:
-    """Learning rates, each higher than the one before, and the loss of a step at each; it ends when the loss soars."""
+    """Return rising learning rates and the loss of a step at each, up to where the loss soars."""
     training = _training(config["job"])
     lowest, highest, steps = config["lowest"], config["highest"], config["steps"]
     rates = np.geomspace(lowest, highest, steps).tolist()
@@ -111,22 +116,24 @@ def _training(job: Job) -> Training:
 
 
 def _source(job: Job, device: str) -> Source:
-    settings = job.settings
+    settings, members = job.settings, objective_of(job.settings).members
     cache = cache_folder(settings.cache)
     if job.features is None:
         backbone = Backbone(confirmed_backbone(settings.backbone, job.backbone), device)
-        return OnlineFeatures.open(cache, job.identity, TripleStore(settings.corpus), backbone)
+        corpus = Store.at(settings.corpus)
+        product = product_of(corpus).only(members)
+        return OnlineFeatures.open(cache, job.identity, product.open(corpus), product, backbone)
     features = open_features(Store.at(job.features), settings.corpus)
-    return MappedFeatures.open(cache, f"{job.features} {job.identity}", lambda: _chunks(features))
+    return MappedFeatures.open(cache, f"{job.features} {job.identity}", lambda: _chunks(features, members))
 
 
-def _chunks(features: Features) -> Iterator[FeatureChunk]:
+def _chunks(features: Features, members: Sequence[str]) -> Iterator[FeatureChunk]:
     for batch in features.batches():
-        yield FeatureChunk(batch.ids.to_pylist(), np.stack(batch[1:], axis=1))
+        yield FeatureChunk(batch.ids.to_pylist(), np.stack([batch.states[name] for name in members], axis=1))
 
 
 class _EndedTogetherError(Exception):
-    """What all workers end with, since the first one cannot go on."""
+    """The error that ends all workers, because the first one cannot continue."""
 
     def __init__(self, problem: CorpusgenError) -> None:
         super().__init__(str(problem))
@@ -134,16 +141,16 @@ class _EndedTogetherError(Exception):
 
 
 def _by_first(training: Training, act: Callable[[], T]) -> T | None:
-    """What the first worker gets, for all: a checkpoint must not change between one's look and another's.
+    """Act in the first worker and return the result in all, so that all of them see the same checkpoint.
 
-    A problem of the first is one of all. If it kept it to itself, the others would wait for it in the next step.
+    An error of the first worker ends all of them. Otherwise the others would wait for it in the next step.
     """
     box: list[Any] = [None]
     if training.rank == 0:
         try:
             box = [act()]
         except StoreUnavailableError:
-            raise  # Ray starts the workers again: it may have come back
+            raise  # Ray restarts the workers, and the store may be back by then
         except CorpusgenError as error:
             box = [error]
         except OSError as error:
@@ -157,7 +164,7 @@ def _by_first(training: Training, act: Callable[[], T]) -> T | None:
 
 
 class _Reporter:
-    """Tells the board how it goes, not too often."""
+    """A reporter of progress to the board, at a limited rate."""
 
     def __init__(self, board: Any, training: Training) -> None:
         self._board, self._training = board, training

@@ -1,15 +1,13 @@
-"""The frozen model: what its layers say of a word where it stands.
+"""The frozen model, which gives the states of its layers for a word in a text.
 
-Shapes: P pieces (sub-words), L layers, d the model's dimension.
+Shapes: N words, P pieces (sub-words), L layers, D dimensions.
 """
 
 from __future__ import annotations
 
 import os
-from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,21 +27,21 @@ from corpusgen.models.encoders import (
     padded,
 )
 from corpusgen.models.identity import confirmed
+from corpusgen.models.spans import ReadText, reasons_for, special_ends, stretches, window
 from distiller.settings import BackboneSettings
 
-OUTSIDE = "span is empty or outside the text"
-NO_PIECE = "word has no word piece"
-TOO_LONG = "word is longer than the model's input"
+_REASONS = reasons_for("word", blank_is_outside=False)
+OUTSIDE, NO_PIECE, TOO_LONG = _REASONS.outside, _REASONS.no_piece, _REASONS.too_long
 
-_TEXTS_AT_ONCE = 1000  # encodings are large objects: keep few of them
-_WHOLE_TEXTS_AT_ONCE = 128  # and the states of all pieces of a text larger ones still
+_TEXTS_AT_ONCE = 1000  # encodings are large objects: keep only a few
+_WHOLE_TEXTS_AT_ONCE = 128  # the states of all pieces of a text are larger still
 
 States = npt.NDArray[np.float32]
 Pieces = tuple[int, ...]
 
 
 class Shape(NamedTuple):
-    """What a backbone says of a word: so many numbers for each of these layers."""
+    """The shape of a word's states: `dimension` numbers for each of these layers."""
 
     layers: range
     dimension: int
@@ -51,15 +49,15 @@ class Shape(NamedTuple):
 
 @cache
 def _use_one_thread_in_forks() -> None:
-    """Have torch work on in processes that are forked from this one, as those of data loaders and web servers are.
+    """Keep torch working in processes forked from this one, such as those of data loaders and web servers.
 
-    Its OpenMP threads do not live on there, and what would wait for them waits forever. Nobody waits for a single one.
+    Its OpenMP threads do not exist there, and code that waits for them hangs. With one thread nothing waits.
     """
     os.register_at_fork(after_in_child=lambda: torch.set_num_threads(1))
 
 
 def shape_of(settings: BackboneSettings) -> Shape:
-    """The shape of a word's states, from the model's configuration: its weights are not loaded."""
+    """Return the shape of a word's states from the model's configuration, without loading its weights."""
     from transformers import AutoConfig
 
     path = model_path(settings.model, "backbone")
@@ -69,17 +67,17 @@ def shape_of(settings: BackboneSettings) -> Shape:
 
 
 def confirmed_backbone(settings: BackboneSettings, recorded: Mapping[str, Any]) -> BackboneSettings:
-    """The settings with the place of the model on this machine; StageError if it is not the one recorded."""
+    """Return the settings with the model's local path; raise StageError if it is not the recorded model."""
     model, revision = confirmed(settings.model, settings.revision, recorded)
     return settings.model_copy(update={"model": model, "revision": revision})
 
 
 class Backbone:
-    """Any `AutoModel` encoder, from the hub or a folder, frozen.
+    """A frozen `AutoModel` encoder, from the hub or a folder.
 
-    By default it gives the top half of the layers: k…ℓ with k = ℓ/2 + 1. `batch_tokens` bounds a batch, padding
-    counted. `device` "auto" is a GPU if there is one. The same texts give the same bits in any order; in other company
-    they are batched otherwise, and states may differ in the last digits.
+    By default it uses the top half of the layers: k…ℓ with k = ℓ/2 + 1. `batch_tokens` limits the tokens of a batch,
+    padding included. `device` "auto" picks a GPU if there is one. The same texts give the same bits in any order.
+    Together with other texts they are batched differently, and states may differ in the last digits.
     """
 
     def __init__(self, settings: BackboneSettings, device: str = "auto", threads: int | None = None) -> None:
@@ -94,14 +92,14 @@ class Backbone:
         self.layers, self.dimension = _shape(self._model.config, settings)
         self._depth: int = self._model.config.num_hidden_layers
         self._backend = self._tokenizer.backend_tokenizer
-        self._backend.no_truncation()  # a tokenizer file may hold settings of the training: the window is ours
+        self._backend.no_truncation()  # a tokenizer file may hold settings from its training: we choose the window
         self._backend.no_padding()
         self._longest = longest_input(self._tokenizer, self._model)
         self._batch_tokens = tokens_in_a_batch(settings.batch_tokens, ENCODER_TOKENS, self.device.type)
 
     @property
     def device(self) -> torch.device:
-        """Where it runs; StageError in a fork of the process that put it on a GPU, where no fork can use it."""
+        """Return the model's device; raise StageError in a fork if it is a GPU, because CUDA does not work in forks."""
         if self._device.type == "cuda" and torch.cuda._is_in_bad_fork():
             raise StageError(
                 f"{self._name} was put on a GPU before this process was forked, and CUDA does not work in forks: load "
@@ -111,20 +109,20 @@ class Backbone:
 
     @property
     def encoder(self) -> torch.nn.Module:
-        """The frozen model itself."""
+        """Return the frozen model itself."""
         encoder: torch.nn.Module = self._model
         return encoder
 
     def states(
         self, texts: Sequence[str], spans: Sequence[tuple[int, int]], batch_size: int | None = None
     ) -> tuple[npt.NDArray[np.float32], list[str | None]]:
-        """The states (n, L, d) of the word at each text's span of characters: the mean of its pieces'.
+        """Return the states (N, L, D) of the word at each text's span of characters: the means over its pieces.
 
-        Its pieces are those that share a character with the span. An item that has no states is zero and has a reason,
-        one of the constants of this module. A text too long for the model is cut to a window around the word.
+        Its pieces are those that share a character with the span. A word without states gets zeros and a reason, one
+        of the constants of this module. A text too long for the model is cut to a window around the word.
         """
         reasons: list[str | None] = [None] * len(texts)
-        words: dict[Pieces, list[tuple[int, int, int]]] = {}  # of each input: item, first and last piece
+        words: dict[Pieces, list[tuple[int, int, int]]] = {}  # for each input: item, first and last piece
         for item, word in self._words(texts, spans):
             if isinstance(word, str):
                 reasons[item] = word
@@ -141,23 +139,26 @@ class Backbone:
         return states, reasons
 
     def reasons(self, texts: Sequence[str], spans: Sequence[tuple[int, int]]) -> list[str | None]:
-        """Why each word has no states, None if it has: what `states` says of it, without running the model."""
+        """Return the reasons that `states` would return, without running the model; None for a word with states."""
         reasons: list[str | None] = [None] * len(texts)
         for item, word in self._words(texts, spans):
             reasons[item] = word if isinstance(word, str) else None
         return reasons
 
     def piece_states(self, texts: Sequence[str]) -> Iterator[States]:
-        """For each text the states (P, L, d) of all its pieces, special tokens left out.
+        """Yield the states (P, L, D) of all pieces of each text, without special tokens.
 
-        A text too long for the model is read in stretches, each by itself.
+        A text too long for the model is read in separate stretches.
         """
         for start in range(0, len(texts), _WHOLE_TEXTS_AT_ONCE):
             some = texts[start : start + _WHOLE_TEXTS_AT_ONCE]
-            stretches = [list(self._stretches(encoding)) for encoding in self._encoded(some)]
-            states = dict(self._run({ids: places for text in stretches for ids, places in text}))
+            inputs = [
+                list(stretches(tuple(encoding.ids), special_ends(encoding), self._longest))
+                for encoding in self._encoded(some)
+            ]
+            states = dict(self._run({ids: places for text in inputs for ids, places in text}))
             nothing = np.zeros((0, len(self.layers), self.dimension), np.float32)
-            for text in stretches:
+            for text in inputs:
                 yield np.concatenate([nothing, *(states[ids] for ids, _ in text)])
 
     # ------------------------------------------------------- from text to pieces
@@ -169,52 +170,34 @@ class Backbone:
     def _words(
         self, texts: Sequence[str], spans: Sequence[tuple[int, int]]
     ) -> Iterator[tuple[int, tuple[Pieces, int, int] | str]]:
-        """Of each item, text by text, its number and what `_find` says of it. A text is tokenised once."""
+        """Yield each item's number and what `_find` returns for it, text by text. Each text is tokenised once."""
         if len(spans) != len(texts):
             raise ValueError(f"{len(texts)} texts, but {len(spans)} spans")
         items_of: dict[str, list[int]] = {}
         for item, text in enumerate(texts):
             items_of.setdefault(text, []).append(item)
         for (text, items), encoding in zip(items_of.items(), self._encoded(list(items_of)), strict=True):
-            read = _ReadText(text, encoding)
+            read = ReadText(text, encoding)
             yield from ((item, self._find(read, spans[item])) for item in items)
 
-    def _find(self, read: _ReadText, span: tuple[int, int]) -> tuple[Pieces, int, int] | str:
-        """What the model is to read, and in it the first and the last piece of the word; or the reason why not."""
-        if not 0 <= span[0] < span[1] <= len(read.text):
-            return OUTSIDE
-        found = read.pieces_at(*span)
-        if found is None:
-            return NO_PIECE
-        first, last = found
-        ids = read.ids
-        if len(ids) <= self._longest:
-            return ids, first, last
-        head, tail = read.ends
-        room = self._longest - head - tail
-        if last + 1 - first > room:
+    def _find(self, read: ReadText, span: tuple[int, int]) -> tuple[Pieces, int, int] | str:
+        """Return the model's input and the word's first and last piece in it, or the reason why there are none."""
+        word = read.find(span, _REASONS)
+        if isinstance(word, str):
+            return word
+        cut = window(read.ids, word.first, word.last, read.special_ends, self._longest)
+        if cut is None:
             return TOO_LONG
-        middle = (first + last + 1) // 2 - head
-        begin = min(max(middle - room // 2, 0), len(ids) - head - tail - room)
-        window = (*ids[:head], *ids[head + begin : head + begin + room], *ids[len(ids) - tail :])
-        return window, first - begin, last - begin
-
-    def _stretches(self, encoding: Any) -> Iterator[tuple[Pieces, range]]:
-        """All of a text in inputs that the model takes, and the places of the text's pieces in them."""
-        ids = encoding.ids
-        head, tail = _ends(encoding)
-        room = self._longest - head - tail
-        for begin in range(head, len(ids) - tail, room):
-            body = ids[begin : min(begin + room, len(ids) - tail)]
-            yield (*ids[:head], *body, *ids[len(ids) - tail :]), range(head, head + len(body))
+        ids, moved = cut
+        return ids, word.first - moved, word.last - moved
 
     # ----------------------------------------------------- from pieces to states
 
     def _run(
         self, wanted: Mapping[Pieces, Sequence[int]], batch_size: int | None = None
     ) -> Iterator[tuple[Pieces, States]]:
-        """The states (P, L, d) at the wanted places of each input, in an order of our own."""
-        # By content too: then the batches, and with them the last bits, do not depend on the order of the texts.
+        """Yield the states (P, L, D) at the wanted places of each input, with inputs sorted by length."""
+        # Sort by content too, so that batches, and thus the last bits, do not depend on the order of the texts.
         order = sorted(wanted, key=lambda ids: (len(ids), ids))
         for some in padded_batches([len(pieces) for pieces in order], self._batch_tokens, batch_size):
             batch = [(order[index], wanted[order[index]]) for index in some]
@@ -225,7 +208,7 @@ class Backbone:
         counts = [len(places) for _, places in batch]
         rows = on_device(np.repeat(np.arange(len(batch)), counts), self.device)
         columns = on_device(np.concatenate([places for _, places in batch]), self.device)
-        states = self._states_at(inputs, rows, columns).cpu().numpy()  # until here nothing has waited for the device
+        states = self._states_at(inputs, rows, columns).cpu().numpy()  # the first wait for the device
         if not np.isfinite(states).all():
             raise StageError(
                 f"{self._name} gives NaN or infinite states in {self._model.dtype}: use dtype float32, or bfloat16 on "
@@ -235,7 +218,7 @@ class Backbone:
 
     @torch.inference_mode()
     def _states_at(self, inputs: dict[str, torch.Tensor], rows: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
-        """The states (P, L, d) at some places of a batch, on the device."""
+        """Return the states (P, L, D) at some places of a batch, on the device."""
         hidden = self._model(**inputs, output_hidden_states=True).hidden_states
         if hidden is None or len(hidden) != self._depth + 1:
             raise StageError(
@@ -243,35 +226,6 @@ class Backbone:
                 "take an encoder of the family of BERT"
             )
         return torch.stack([hidden[layer][rows, columns].float() for layer in self.layers], dim=1)
-
-
-class _ReadText:
-    """A text as its tokenizer reads it, ready to be asked for the pieces of many words."""
-
-    def __init__(self, text: str, encoding: Any) -> None:
-        self.text = text
-        self.ids: Pieces = tuple(encoding.ids)
-        self.ends = _ends(encoding)
-        # Pieces without a character, such as special tokens at (0, 0), are not to be found: they begin last, end first.
-        places = [(start, end) if start < end else (len(text), 0) for start, end in encoding.offsets]
-        self._ends_so_far = list(accumulate((end for _, end in places), max))
-        self._starts_from_here = list(accumulate((start for start, _ in reversed(places)), min))[::-1]
-
-    def pieces_at(self, start: int, end: int) -> tuple[int, int] | None:
-        """The first and the last piece that share a character with a span; None if none does."""
-        surface = self.text[start:end].strip()  # the offsets of many tokenizers give a space to the word that follows
-        start = self.text.index(surface, start)
-        first = bisect_right(self._ends_so_far, start)
-        last = bisect_left(self._starts_from_here, start + len(surface)) - 1
-        return (first, last) if surface and first <= last else None
-
-
-def _ends(encoding: Any) -> tuple[int, int]:
-    """How many special tokens the tokenizer puts before and after a text."""
-    special = encoding.special_tokens_mask
-    if all(special):
-        return len(special), 0
-    return special.index(0), special[::-1].index(0)
 
 
 def _shape(config: Any, settings: BackboneSettings) -> Shape:
@@ -289,7 +243,7 @@ def _shape(config: Any, settings: BackboneSettings) -> Shape:
 
 
 def _load(settings: BackboneSettings, dtype: torch.dtype) -> tuple[Any, Any]:
-    """Tokenizer and model, or an error that says what is wrong with them."""
+    """Load the tokenizer and the model; raise an error that explains what is wrong with them."""
     from transformers import AutoModel
 
     tokenizer, model, missing = load_encoder(AutoModel, settings.model, settings.revision, dtype, "backbone")

@@ -1,23 +1,21 @@
-"""What the JSON files of models and runs must say. They come from anywhere, and may be damaged or edited by hand."""
+"""Schemas of the JSON files of models and runs, which may be damaged, edited by hand, or from anywhere."""
 
 from __future__ import annotations
 
 import json
 from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, field_validator
-
-from corpusgen.store.records import from_json
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError, field_validator
 
 _Count = Annotated[int, Field(ge=0, le=10**15)]
 _Number = Annotated[int, Field(ge=1, le=10**15)]
 _Layer = Annotated[int, Field(ge=0, le=1000)]
-_Time = Annotated[float, Field(ge=0, le=1e11)]  # seconds since the epoch, of a date that can be written
+_Time = Annotated[float, Field(ge=0, le=1e11)]  # seconds since the epoch, within the range of dates that can be written
 _Text = Annotated[str, Field(min_length=1)]
 
 
 class _Described(BaseModel):
-    """Keys that are not known stay unread: other versions have others."""
+    """Base of the schemas. It ignores unknown keys, because other versions have other keys."""
 
     model_config = ConfigDict(frozen=True, protected_namespaces=())
 
@@ -50,14 +48,14 @@ class ModelConfig(_Described):
     format: _Number
     backbone: _FrozenModel
     layers: tuple[_Layer, _Layer]
-    """The first and the last of the frozen model's."""
+    """The first and the last layer used of the frozen model."""
     dimension: Annotated[int, Field(ge=1, le=1 << 20)]
     heads: Annotated[int, Field(ge=1, le=1 << 20)]
     dropout: Annotated[float, Field(ge=0, lt=1)]
     training: _TrainedWith
     validation: _Validated
     weights_sha256: _Text | None = None
-    """Of the file with the weights; models of earlier versions have none."""
+    """Hash of the weights file; models of earlier versions have none."""
 
     @field_validator("layers")
     @classmethod
@@ -79,7 +77,7 @@ class _Triples(_Described):
 
 
 class MadeOf(_Described):
-    """What the `settings.json` of a run says of the data."""
+    """The part of a run's `settings.json` that describes the data."""
 
     backbone: _Backbone = _Backbone()
     layers: Annotated[list[_Layer], Field(min_length=1)] | None = None
@@ -105,12 +103,17 @@ Kind = TypeVar("Kind", bound=BaseModel)
 
 
 def described(data: bytes, kind: type[Kind]) -> Kind:
-    """Read a file; ValueError names the first key that does not fit."""
-    return from_json(data, kind)
+    """Parse a file as `kind`; raise ValueError naming the first key that does not fit."""
+    try:
+        return kind.model_validate_json(data, strict=True)
+    except ValidationError as error:
+        problem = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(map(str, problem["loc"]))
+        raise ValueError(f"{place}: {problem['msg']}" if place else problem["msg"]) from None
 
 
 def as_mapping(data: bytes) -> dict[str, Any]:
-    """Read a file with keys of any kind; ValueError if there are none."""
+    """Parse a file as a mapping with any keys; raise ValueError if it is not a mapping."""
     try:
         content = json.loads(data)
     except RecursionError:

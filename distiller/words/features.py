@@ -1,7 +1,9 @@
-"""Features: the layer states of every triple's three words, computed once and kept as float16 beside the corpus.
+"""Features: the layer states of all words of a corpus, computed once and kept beside it as float16.
 
-They live in a store of their own, `<corpus>/features/<16 hex digits>`, made by the same engine under the same protocol
-of plan, parts and commits. The digits name the backbone, its layers and the very triples.
+They have their own store, `<corpus>/features/<16 hex digits>`, which the same engine makes by the same protocol of
+plan, parts and commits. The digits identify the backbone, its layers and the rows.
+
+Shapes: N rows, M members of a row, L layers, D dimensions.
 """
 
 from __future__ import annotations
@@ -25,71 +27,85 @@ from corpusgen.engine.passes import Executor, run_pass
 from corpusgen.errors import StoreError
 from corpusgen.io.hashing import content_hash
 from corpusgen.models.identity import describe_hub_model
-from corpusgen.store import CommittedTable, Part, Store, Totals, TripleStore
+from corpusgen.store import CommittedTable, Part, Store, Totals
+from corpusgen.store.products import WORDS, Product, open_product, product_of
 from distiller.settings import BackboneSettings, FeatureSettings
 from distiller.words.backbone import Backbone, Shape, confirmed_backbone, shape_of
 
 PASS = "features"
 OVERFLOW = "states are too large for float16"
 
-# Where a triple has its words: column of the features, then text, start and end among the columns of the triple.
-WORDS = {
-    "original": ("text", "target_start", "target_end"),
-    "positive": ("positive", "positive_start", "positive_end"),
-    "negative": ("negative", "negative_start", "negative_end"),
-}
-TRIPLE_COLUMNS = ("id", *(name for columns in WORDS.values() for name in columns))
 _NUMBER = np.dtype("<f2")
 _REJECTS = pa.schema([("id", pa.string()), ("reason", pa.string())])
 
 
-def bytes_per_triple(layers: int, dimension: int) -> int:
-    """What the states of a triple's three words take: 73,728 bytes for the top half of BERT-large."""
-    return layers * dimension * len(WORDS) * _NUMBER.itemsize
+def bytes_per_row(members: int, layers: int, dimension: int) -> int:
+    """Return the size of a row's states: 73,728 bytes for three words and the top half of BERT-large."""
+    return members * layers * dimension * _NUMBER.itemsize
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """How much there is to compute and to store."""
+    """The amount of features to compute and to store."""
 
-    triples: int
+    rows: int
     left: int
-    """Triples whose units are not committed yet."""
+    """Rows whose units are not committed yet."""
     shape: Shape
+    product: Product
 
     @property
     def bytes_left(self) -> int:
-        """What is still to be written; compression saves some of it, file formats add a little."""
-        return self.left * bytes_per_triple(len(self.shape.layers), self.shape.dimension)
+        """Return the bytes still to write; compression saves some of them, file formats add a few."""
+        return self.left * self._bytes_per_row
+
+    @property
+    def _bytes_per_row(self) -> int:
+        return bytes_per_row(len(self.product.members), len(self.shape.layers), self.shape.dimension)
 
     def __str__(self) -> str:
         layers, dimension = self.shape
-        each = bytes_per_triple(len(layers), dimension)
         return (
-            f"{self.triples:,} triples × {each:,} bytes (layers {layers[0]}–{layers[-1]}, dimension {dimension}): "
+            f"{self.rows:,} {self.product.table} × {self._bytes_per_row:,} bytes "
+            f"(layers {layers[0]}–{layers[-1]}, dimension {dimension}): "
             f"{self.bytes_left / 1e9:,.2f} GB to write for the {self.left:,} left"
         )
 
 
 @dataclass
-class ReadTriples(ReadRows):
-    """The triples of a unit, only what is needed of them."""
+class ReadMembers(ReadRows):
+    """The stage that reads the rows of a unit: only the columns with texts and the spans of words."""
 
-    adds: ClassVar[tuple[str, ...]] = TRIPLE_COLUMNS
+    product: Product = field(default=WORDS, metadata={"content": False})
+
+    @property
+    def adds(self) -> tuple[str, ...]:  # type: ignore[override]
+        """Return the columns that the stage reads."""
+        return self.product.columns
 
 
 @dataclass
-class EncodeTriples(Stage):
-    """Text and place of three words → their layer states."""
+class EncodeMembers(Stage):
+    """The stage that turns the text and span of each word of a row into layer states."""
 
     name: ClassVar[str] = "features"
-    needs: ClassVar[tuple[str, ...]] = TRIPLE_COLUMNS
-    adds: ClassVar[tuple[str, ...]] = tuple(WORDS)
+    can_use_gpu: ClassVar[bool] = True
 
     made_with: Mapping[str, Any]
-    """What determines the states: the backbone's identity and layers, not where it lies on this machine."""
+    """What determines the states: the backbone's identity and layers, but not its local path."""
     backbone: BackboneSettings = field(metadata={"content": False})
     device: str = field(default="auto", metadata={"content": False})
+    product: Product = field(default=WORDS, metadata={"content": False})
+
+    @property
+    def needs(self) -> tuple[str, ...]:  # type: ignore[override]
+        """Return the columns with texts and the spans of words."""
+        return self.product.columns
+
+    @property
+    def adds(self) -> tuple[str, ...]:  # type: ignore[override]
+        """Return a column for each word of a row."""
+        return tuple(member.name for member in self.product.members)
 
     def setup(self) -> None:
         """Load the backbone."""
@@ -97,20 +113,20 @@ class EncodeTriples(Stage):
         self._backbone = Backbone(backbone, self.device, threads=max(1, int(self.resources.cpus)))
 
     def process(self, rows: pa.Table) -> Result:
-        """Encode all words of one kind at a time; a triple needs all three."""
+        """Encode the words of one member at a time; reject rows with a word that cannot be encoded."""
         columns: dict[str, pa.Array] = {"id": rows["id"]}
         reasons: list[str | None] = [None] * rows.num_rows
-        for word, (text, start, end) in WORDS.items():
-            spans = list(zip(rows[start].to_pylist(), rows[end].to_pylist(), strict=True))
-            states, problems = self._backbone.states(rows[text].to_pylist(), spans)
-            with np.errstate(over="ignore"):  # what is too large becomes infinite: rejected below
+        for member in self.product.members:
+            spans = list(zip(rows[member.start].to_pylist(), rows[member.end].to_pylist(), strict=True))
+            states, problems = self._backbone.states(rows[member.text].to_pylist(), spans)
+            with np.errstate(over="ignore"):  # values too large become infinite and are rejected below
                 halves = states.astype(_NUMBER)
             finite = [bool(np.isfinite(of_word).all()) for of_word in halves]
             for row, (problem, fits) in enumerate(zip(problems, finite, strict=True)):
                 reason = problem or (None if fits else OVERFLOW)
                 if reason and not reasons[row]:
-                    reasons[row] = f"{word}: {reason}"
-            columns[word] = _packed(halves)
+                    reasons[row] = f"{member.name}: {reason}"
+            columns[member.name] = _packed(halves)
         reason_column = pa.array(reasons, pa.string())
         usable = pc.is_null(reason_column)
         rejects = pa.table({"id": rows["id"], "reason": reason_column}, _REJECTS)
@@ -118,8 +134,8 @@ class EncodeTriples(Stage):
 
 
 def features_store(corpus_root: str, settings: FeatureSettings) -> Store:
-    """Where the features of this corpus and backbone belong; it need not exist yet."""
-    return _store_for(corpus_root, features_content(TripleStore(corpus_root), settings))
+    """Return the store for the features of this corpus and backbone; it need not exist yet."""
+    return _store_for(corpus_root, features_content(Store.at(corpus_root), settings))
 
 
 def make_features(
@@ -130,17 +146,18 @@ def make_features(
     on_pass: Callable[[str, Totals], None] = lambda name, totals: None,
     on_estimate: Callable[[Estimate], None] = lambda estimate: None,
 ) -> Store:
-    """Compute the features of all committed triples, or go on with it.
+    """Compute the features of all committed rows, or resume doing so.
 
-    `on_estimate` hears how much there is to do before anything is written, `on_pass` what came of it.
+    `on_estimate` receives the amount of work before anything is written, `on_pass` the totals afterwards.
     """
-    triples = TripleStore(corpus_root)
-    if not triples.num_rows:
-        raise StoreError(f"{corpus_root} has no triples yet: `corpusgen build` makes them")
-    content = features_content(triples, settings)
+    corpus = Store.at(corpus_root)
+    product = product_of(corpus)
+    if not product.open(corpus).num_rows:
+        raise StoreError(f"{corpus_root} has no {product.table} yet: `corpusgen build` makes them")
+    content = features_content(corpus, settings)
     store = _store_for(corpus_root, content)
-    pass_ = _pass(Store.at(corpus_root), triples, settings, content)
-    estimate = _estimate(pass_, store, shape_of(settings.backbone))
+    pass_ = _pass(corpus, product, settings, content)
+    estimate = _estimate(pass_, store, shape_of(settings.backbone), product)
     on_estimate(estimate)
     _check_room(store, estimate)
     store.ensure_corpus(content)
@@ -148,8 +165,8 @@ def make_features(
     return store
 
 
-def features_content(triples: TripleStore, settings: FeatureSettings) -> dict[str, Any]:
-    """What the features of these triples are made of: their corpus.json."""
+def features_content(corpus: Store, settings: FeatureSettings) -> dict[str, Any]:
+    """Return the description of what the features are made from: the content of their corpus.json."""
     backbone = settings.backbone
     layers, dimension = shape_of(backbone)
     model = describe_hub_model(backbone.model, backbone.revision)
@@ -160,15 +177,15 @@ def features_content(triples: TripleStore, settings: FeatureSettings) -> dict[st
         "backbone": {**model, "dtype": backbone.dtype},
         "layers": list(layers),
         "dimension": dimension,
-        "triples": _fingerprint(triples),
+        "triples": _fingerprint(open_product(corpus)),
         "settings": {"unit_triples": settings.unit_triples, "batch_tokens": backbone.batch_tokens},
     }
 
 
-def _fingerprint(triples: TripleStore) -> dict[str, Any]:
-    """What the triples are at this moment: a corpus that is still being built will have others."""
-    parts = content_hash([part.sha256 for part in triples.parts])
-    return {"parts": parts, "rows": triples.num_rows, "complete": triples.complete}
+def _fingerprint(rows: CommittedTable) -> dict[str, Any]:
+    """Describe the rows as they are now; a corpus that is still being built will have others later."""
+    parts = content_hash([part.sha256 for part in rows.parts])
+    return {"parts": parts, "rows": rows.num_rows, "complete": rows.complete}
 
 
 def _store_for(corpus_root: str, content: Mapping[str, Any]) -> Store:
@@ -176,46 +193,50 @@ def _store_for(corpus_root: str, content: Mapping[str, Any]) -> Store:
 
 
 def features_identity(content: Mapping[str, Any]) -> str:
-    """The name of features: the same for the same backbone, layers and triples."""
+    """Return the name of features, which is the same for the same backbone, layers and rows."""
     return content_hash([content[name] for name in ("backbone", "layers", "triples")])[:16]
 
 
-def _pass(corpus: Store, triples: TripleStore, settings: FeatureSettings, content: Mapping[str, Any]) -> Pass:
+def _pass(corpus: Store, product: Product, settings: FeatureSettings, content: Mapping[str, Any]) -> Pass:
     made_with = {**{name: content[name] for name in ("backbone", "layers")}, **content["settings"]}
-    stages = [ReadTriples(store=corpus), EncodeTriples(made_with, settings.backbone, settings.device)]
-    slices = row_slices(part_records(triples), settings.unit_triples)
-    schema = _schema(content["layers"], content["dimension"])
+    stages = [
+        ReadMembers(store=corpus, product=product),
+        EncodeMembers(made_with, settings.backbone, settings.device, product),
+    ]
+    slices = row_slices(part_records(product.open(corpus)), settings.unit_triples)
+    schema = _schema(product, content["layers"], content["dimension"])
     return Pass(PASS, stages, slices, {"features": schema, "rejects": _REJECTS})
 
 
-def _schema(layers: Sequence[int], dimension: int) -> pa.Schema:
+def _schema(product: Product, layers: Sequence[int], dimension: int) -> pa.Schema:
     states = pa.binary(len(layers) * dimension * _NUMBER.itemsize)
     metadata = {"layers": json.dumps(list(layers)), "dimension": str(dimension), "dtype": _NUMBER.name}
-    return pa.schema([("id", pa.string()), *((word, states) for word in WORDS)], metadata)
+    return pa.schema([("id", pa.string()), *((member.name, states) for member in product.members)], metadata)
 
 
 def _packed(states: npt.NDArray[np.float16]) -> pa.Array:
-    """States (n, L, d) as n fixed-size binary values, without a copy."""
+    """Pack states (N, L, D) into N fixed-size binary values, without a copy."""
     rows, layers, dimension = states.shape
     kind = pa.binary(layers * dimension * states.itemsize)
     return pa.FixedSizeBinaryArray.from_buffers(kind, rows, [None, pa.py_buffer(np.ascontiguousarray(states))])
 
 
 def _unpacked(column: pa.Array, layers: int, dimension: int) -> npt.NDArray[np.float16]:
-    """The inverse: a view of the column's own memory."""
+    """Unpack a column into states (N, L, D), a view of the column's own memory."""
     start = column.offset * layers * dimension * _NUMBER.itemsize
     numbers = np.frombuffer(column.buffers()[1], _NUMBER, len(column) * layers * dimension, start)
     return numbers.reshape(len(column), layers, dimension)
 
 
-def _estimate(pass_: Pass, store: Store, shape: Shape) -> Estimate:
+def _estimate(pass_: Pass, store: Store, shape: Shape, product: Product) -> Estimate:
     done = store.pass_store(PASS).committed()
     sizes = {unit.id: sum(record["rows"] for record in unit.records) for unit in pass_.plan().units}
-    return Estimate(sum(sizes.values()), sum(size for unit, size in sizes.items() if unit not in done), shape)
+    left = sum(size for unit, size in sizes.items() if unit not in done)
+    return Estimate(sum(sizes.values()), left, shape, product)
 
 
 def _check_room(store: Store, estimate: Estimate) -> None:
-    """StoreError if the local disk is too small for what is to come."""
+    """Raise StoreError if the local disk is too small for the features still to write."""
     if "://" in store.url:
         return
     folder = next(folder for folder in Path(store.url).parents if folder.exists())
@@ -228,67 +249,66 @@ def _check_room(store: Store, estimate: Estimate) -> None:
 
 
 class FeatureBatch(NamedTuple):
-    """Some triples: their ids, and for each of the three words the states (n, layers, dimension) in float16.
+    """A batch of rows: their ids, and for each member the states (N, L, D) of its words in float16.
 
-    The arrays are views of what was read, not copies.
+    The arrays are views of the data read, not copies.
     """
 
     ids: pa.StringArray
-    original: npt.NDArray[np.float16]
-    positive: npt.NDArray[np.float16]
-    negative: npt.NDArray[np.float16]
+    states: Mapping[str, npt.NDArray[np.float16]]
 
 
 class Features:
-    """The features of a corpus as they were committed when this object was made, in the order of the plan."""
+    """The features of a corpus that were committed when this object was made, in the order of the plan."""
 
     def __init__(self, store: Store) -> None:
         content = store.corpus()
         self.layers: list[int] = content["layers"]
         self.dimension: int = content["dimension"]
         self._table = CommittedTable(store, PASS, "features")
+        self.members = tuple(name for name in self._table.schema.names if name != "id")
 
     @property
     def complete(self) -> bool:
-        """Whether no unit is missing."""
+        """Return whether all units are committed."""
         return self._table.complete
 
     @property
     def num_rows(self) -> int:
-        """How many triples have features."""
+        """Return the number of rows with features."""
         return self._table.num_rows
 
     @property
     def parts(self) -> list[Part]:
-        """The files that the features are in."""
+        """Return the files that hold the features."""
         return self._table.parts
 
     @cached_property
     def ids(self) -> list[str]:
-        """The ids of the triples that have features."""
+        """Return the ids of the rows with features."""
         ids: list[str] = self._table.to_table(["id"])["id"].to_pylist()
         return ids
 
     def batches(self, batch_size: int = 1024) -> Iterator[FeatureBatch]:
-        """All features in batches of at most so many triples; a batch never spans two parts."""
+        """Yield all features in batches of at most `batch_size` rows; a batch never spans two parts."""
         for batch in self._table.batches(batch_size=batch_size):
-            states = (_unpacked(batch[word], len(self.layers), self.dimension) for word in WORDS)
-            yield FeatureBatch(batch["id"], *states)
+            states = {name: _unpacked(batch[name], len(self.layers), self.dimension) for name in self.members}
+            yield FeatureBatch(batch["id"], states)
 
 
 def open_features(store: Store, corpus_root: str | None = None, allow_incomplete: bool = False) -> Features:
-    """Features for reading; StoreError unless they are complete and of the triples that the corpus has now.
+    """Open features for reading; raise StoreError unless they are complete and match the corpus's current rows.
 
-    The corpus is by default the one that the store lies in.
+    By default the corpus is the one that contains the store.
     """
     content = store.corpus()
     if content.get("passes") != [PASS]:
         raise StoreError(f"{store.url} holds no features; `features_store` tells where those of a corpus are")
     corpus_root = corpus_root or store.url.rpartition(f"/{PASS}/")[0]
-    made_of, now = content["triples"], _fingerprint(TripleStore(corpus_root))
+    made_of, now = content["triples"], _fingerprint(open_product(corpus_root))
     if made_of != now:
         raise StoreError(
-            f"{store.url} holds features of other triples than {corpus_root} has: {_described(made_of)} then, "
+            f"{store.url} holds features of other rows than {corpus_root} has: {_described(made_of)} then, "
             f"{_described(now)} now; make the features again"
         )
     features = Features(store)
@@ -297,6 +317,6 @@ def open_features(store: Store, corpus_root: str | None = None, allow_incomplete
     return features
 
 
-def _described(triples: Mapping[str, Any]) -> str:
-    finished = "" if triples["complete"] else ", build not finished"
-    return f"{triples['rows']:,} triples (parts {triples['parts'][:8]}{finished})"
+def _described(made_of: Mapping[str, Any]) -> str:
+    finished = "" if made_of["complete"] else ", build not finished"
+    return f"{made_of['rows']:,} rows (parts {made_of['parts'][:8]}{finished})"

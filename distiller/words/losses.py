@@ -1,4 +1,7 @@
-"""The terms that training adds up: each word rebuilt from its own parts, and from the parts of its counterparts."""
+"""The terms of the training loss: each word is rebuilt from its own parts and from those of its counterparts.
+
+Shapes: M members of a row, B rows, D dimensions, T terms of the loss.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,11 @@ import torch
 from distiller.words.model import Distilled
 
 ORIGINAL, POSITIVE, NEGATIVE = range(3)
-"""The members of a triple, in the order of the first axis of everything here."""
+"""The members of a triple, in the order of the axis M."""
 
 
 class Term(NamedTuple):
-    """The `meaning` of one member and the `context` of another must together rebuild the `target`."""
+    """A term of the loss: the `meaning` of one member and the `context` of another together rebuild the `target`."""
 
     name: str
     meaning: int
@@ -41,12 +44,12 @@ _CROSSLINGUAL_NEGATIVE = (
 
 
 def terms_of(*, negatives: bool = True, crosslingual: bool = False) -> tuple[Term, ...]:
-    """The terms of a training, which are added up unweighted.
+    """Return the terms of the loss, which training adds up unweighted.
 
-    Original and positive have one meaning and two contexts; original and negative one context and two meanings. So
-    the meaning of one with the context of the other rebuilds the word that has both: the seven terms of AK21. In a
-    crosslingual corpus the negative was made of the translation and shares its context with the positive (AK24).
-    Without negatives nothing keeps words apart, and meaning vectors collapse: the ablation of AK21.
+    Original and positive share a meaning but not a context; original and negative share a context but not a
+    meaning. So the meaning of one and the context of the other rebuild the word that has both: the seven terms of
+    AK21. In a crosslingual corpus the negative is made from the translation and shares its context with the positive
+    (AK24). Without negatives nothing keeps words apart, and meaning vectors collapse: the ablation of AK21.
     """
     if not negatives:
         return _PAIR
@@ -56,20 +59,20 @@ def terms_of(*, negatives: bool = True, crosslingual: bool = False) -> tuple[Ter
 def term_losses(
     distilled: Distilled, own: torch.Tensor, terms: tuple[Term, ...], weight: float | None = None
 ) -> torch.Tensor:
-    """The loss of each term, (terms,): the mean square error over dimensions, summed over rows, times `weight`.
+    """Return the loss of each term, (T,): the mean squared error over D, summed over B, times `weight`.
 
-    `distilled` and `own`, the mean of the layers, are (members, rows, dimension). By default the weight makes it the
-    mean over the rows; a worker that has a part of the batch takes `worker_weight` instead.
+    `distilled` and `own`, the mean of the layers, are (M, B, D). Without a weight the loss is the mean over the rows;
+    a worker with a part of the batch passes `worker_weight`.
     """
     rebuilt = [(distilled.meaning[term.meaning] + distilled.context[term.context]) / 2 for term in terms]
     targets = [own[term.target] for term in terms]
-    errors = (torch.stack(rebuilt) - torch.stack(targets)).square().mean(-1)  # (terms, rows)
+    errors = (torch.stack(rebuilt) - torch.stack(targets)).square().mean(-1)  # (T, B)
     return errors.mean(-1) if weight is None else errors.sum(-1) * weight
 
 
 def worker_weight(workers: int, batch_size: int) -> float:
-    """The weight of a row in the loss of one of several workers whose gradients are averaged, as DDP does.
+    """Return the weight of a row in the loss of one worker, when the gradients of all workers are averaged as by DDP.
 
-    Then the average over workers is the mean over the whole batch, even if they have unequal parts of it.
+    The average over workers is then the mean over the whole batch, even if their parts of it are unequal.
     """
     return workers / batch_size

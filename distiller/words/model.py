@@ -1,7 +1,7 @@
-"""The two distillers: what a word means, and what it has from its context, out of a frozen model's layer states.
+"""The two distillers, which extract a word's meaning and its context from a frozen model's layer states.
 
-States are (..., layers, dimension). In training they are (members, rows, layers, dimension): the original, the
-positive and the negative of each row of the batch go through the distillers together.
+Shapes: M members of a row, B rows, N words, L layers, H heads, D dimensions. States are (..., L, D). In training they
+are (M, B, L, D): the original, the positive and the negative of each row go through the distillers together.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import torch
 from torch import nn
 from torch.nn.functional import gelu
 
-_BLOCK = 16  # rows whose masks come from one generator: a worker draws little more than what it needs
-_STEPS = 1 << 16  # dropout draws 16 bits per value, four values at a time: several times cheaper than one by one
+_BLOCK = 16  # rows whose masks come from one generator, so that a worker draws little more than it needs
+_STEPS = 1 << 16  # dropout draws 16 bits per value, four values at a time: several times cheaper than one at a time
 
 
 class Distilled(NamedTuple):
-    """Of words: meaning and context vectors, each (..., dimension)."""
+    """The meaning and context vectors of words, each (..., D)."""
 
     meaning: torch.Tensor
     context: torch.Tensor
@@ -28,10 +28,9 @@ class Distilled(NamedTuple):
 
 @dataclass(frozen=True)
 class TrainingPlace:
-    """Where in a training the rows of a call stand: they are those from `first_row` on of the whole batch of `step`.
+    """The place of a call's rows in a training: they start at `first_row` of the whole batch of `step`.
 
-    Dropout is drawn from this alone, so that it is the same however the batch is divided among workers, and the same
-    again after a restart.
+    Dropout depends on this alone, so it is the same however the batch is divided among workers, and after a restart.
     """
 
     seed: int
@@ -40,9 +39,9 @@ class TrainingPlace:
 
 
 class PlacedDropout(nn.Module):
-    """Dropout whose masks depend on the place in the model and in the training, and not on any random state.
+    """Dropout whose masks depend on the place in the model and in the training, not on any random state.
 
-    Values are (members, rows, ...). The masks of a row do not depend on the other rows of the call.
+    Values are (M, B, ...). The masks of a row do not depend on the other rows of the call.
     """
 
     def __init__(self, share: float, name: str) -> None:
@@ -53,7 +52,7 @@ class PlacedDropout(nn.Module):
         self.dropped = round(share * _STEPS)
 
     def forward(self, values: torch.Tensor, place: TrainingPlace | None) -> torch.Tensor:
-        """Drop a share of the values and scale up the others; in evaluation give them back as they are."""
+        """Drop a share of the values and scale up the others; in evaluation, return the values unchanged."""
         if not self.training or self.dropped == 0:
             return values
         if place is None:
@@ -76,7 +75,7 @@ class PlacedDropout(nn.Module):
 
 
 class LayerAttention(nn.Module):
-    """Attention of each layer of a word to all its layers, in several heads."""
+    """Multi-head attention of each layer of a word to all its layers."""
 
     def __init__(self, dimension: int, heads: int, dropout: float, name: str) -> None:
         super().__init__()
@@ -90,16 +89,16 @@ class LayerAttention(nn.Module):
         nn.init.zeros_(self.output.bias)
 
     def forward(self, states: torch.Tensor, place: TrainingPlace | None) -> torch.Tensor:
-        """Attend. Layers are a dozen at most, so that the weights are small and no fused kernel is needed."""
+        """Attend over the layers. With a dozen layers at most, weights are small and need no fused kernel."""
         weights, values = self.weights(states)
         weights = self.dropout(weights, place)
         attended: torch.Tensor = self.output((weights @ values).transpose(-3, -2).flatten(-2))
         return attended
 
     def weights(self, states: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """How much each layer attends to each, (..., heads, layers, layers), and the values that are weighed so."""
-        split = self.query_key_value(states).unflatten(-1, (3, self.heads, -1))  # (..., layers, 3, heads, d / heads)
-        query, key, values = split.transpose(-4, -2).unbind(-3)  # each (..., heads, layers, d / heads)
+        """Return the attention of each layer to each layer, (..., H, L, L), and the values that it weights."""
+        split = self.query_key_value(states).unflatten(-1, (3, self.heads, -1))  # (..., L, 3, H, D / H)
+        query, key, values = split.transpose(-4, -2).unbind(-3)  # each (..., H, L, D / H)
         scores = query @ key.mT / math.sqrt(query.shape[-1])
         return scores.softmax(-1), values
 
@@ -107,7 +106,7 @@ class LayerAttention(nn.Module):
 class Distiller(nn.Module):
     """One transformer encoder layer over the layer axis, then the mean over the layers.
 
-    Post-norm and GELU, as in the paper: in evaluation the same function as `nn.TransformerEncoderLayer`.
+    It uses post-norm and GELU, as in the paper. In evaluation it computes what `nn.TransformerEncoderLayer` does.
     """
 
     def __init__(self, dimension: int, heads: int, dropout: float, name: str) -> None:
@@ -122,7 +121,7 @@ class Distiller(nn.Module):
         self.contract_norm = nn.LayerNorm(dimension)
 
     def forward(self, states: torch.Tensor, place: TrainingPlace | None) -> torch.Tensor:
-        """Distil (..., layers, dimension) into (..., dimension)."""
+        """Distil states (..., L, D) into vectors (..., D)."""
         attended = self.attention_dropout(self.attention(states, place), place)
         states = self.attention_norm(states + attended)
         expanded = self.expand_dropout(gelu(self.expand(states)), place)
@@ -132,9 +131,9 @@ class Distiller(nn.Module):
 
 
 class StandardLayers(nn.Module):
-    """States with mean 0 and deviation 1 in each dimension of each layer, over the words that it was fitted to.
+    """A scaling to mean 0 and deviation 1 in each dimension of each layer, over the words it was fitted to.
 
-    A frozen model's states share a large part that says nothing of a word, larger in some dimensions than in others.
+    A frozen model's states share a large part that says nothing about a word; it is larger in some dimensions.
     """
 
     mean: torch.Tensor
@@ -146,19 +145,19 @@ class StandardLayers(nn.Module):
         self.register_buffer("deviation", torch.ones(layers, dimension))
 
     def fit(self, states: torch.Tensor) -> None:
-        """Fit to the states (n, layers, dimension) of some words."""
+        """Fit the scaling to the states (N, L, D) of some words."""
         self.mean.copy_(states.mean(0))
         self.deviation.copy_(states.std(0, correction=0).clamp_min(1e-6))
 
     def forward(self, states: torch.Tensor) -> torch.Tensor:
-        """Standardise."""
+        """Standardise states (..., L, D)."""
         return (states - self.mean) / self.deviation
 
 
 class WordModel(nn.Module):
-    """The meaning and the context distiller of one backbone, initialised by `seed` alone.
+    """The meaning and context distillers of one backbone, initialised from `seed` alone.
 
-    `standardised` is the number of layers, if they are standardised first.
+    `standardised` is the number of layers if they are standardised first, otherwise None.
     """
 
     def __init__(
@@ -172,24 +171,24 @@ class WordModel(nn.Module):
             self.context = Distiller(dimension, heads, dropout, "context")
 
     def forward(self, states: torch.Tensor, place: TrainingPlace | None = None) -> Distilled:
-        """Both vectors of each word; `place` is needed in training, where states are (members, rows, ...)."""
+        """Return both vectors of each word. Training needs `place` and states (M, B, L, D)."""
         states = self.layers(states.to(self.meaning.expand.weight.dtype))
         return Distilled(self.meaning(states, place), self.context(states, place))
 
     def rebuilt(self, states: torch.Tensor) -> torch.Tensor:
-        """What meaning and context are to add up to: the mean of the layers as the distillers get them."""
+        """Return the target of the reconstruction, (..., D): the mean of the layers as the distillers receive them."""
         return own_vectors(self.layers(states.float()))
 
 
 def check_heads(dimension: int, heads: int) -> None:
-    """ValueError unless the heads can share the dimensions."""
+    """Raise ValueError unless the heads can share the dimensions evenly."""
     if dimension % heads:
         possible = ", ".join(str(n) for n in range(1, min(dimension, 32) + 1) if dimension % n == 0)
         raise ValueError(f"{heads} heads cannot share {dimension} dimensions evenly: choose heads from {possible}")
 
 
 def own_vectors(states: torch.Tensor) -> torch.Tensor:
-    """What the backbone itself says of each word, the mean of its layers: (..., dimension), in single precision."""
+    """Return the backbone's own vector of each word, the mean of its layers: (..., D) in single precision."""
     return states.float().mean(-2)
 
 

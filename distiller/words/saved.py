@@ -1,4 +1,4 @@
-"""A word model as it is saved: weights, what is needed to use them, and a card that says what it is."""
+"""Saved word models: the weights, the configuration that is needed to use them, and a model card."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WEIGHTS, CONFIG, CARD = "model.safetensors", "config.json", "README.md"
 _EVALUATION = "## Evaluation"
 _SECTION = re.compile(rf"^{_EVALUATION}[^\S\n]*$(.*?)(?=^##? |\Z)", re.MULTILINE | re.DOTALL)
 IN_A_RUN = "model"
-"""The folder of the model in that of its run."""
+"""The folder of the model in the folder of its run."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class SavedModel:
         backbone: Mapping[str, Any],
         validation: Mapping[str, Any],
     ) -> SavedModel:
-        """A model that was trained; `backbone` says which frozen model it was trained on, by its content."""
+        """Make the files of a trained model; `backbone` identifies its frozen model by content."""
         from safetensors.torch import save
 
         named = settings.backbone.model_dump(mode="json", include={"model", "revision"})
@@ -62,7 +62,7 @@ class SavedModel:
         return cls(config, weights, _card(config))
 
     def word_model(self) -> WordModel:
-        """The two distillers."""
+        """Return the two distillers; raise StoreError if the weights are damaged."""
         from safetensors.torch import load
 
         config = self.config
@@ -71,7 +71,7 @@ class SavedModel:
         try:
             weights = load(self.weights)
             found = weights["meaning.expand.weight"].shape[1]
-            if found != config["dimension"]:  # seen before a model of any size is made
+            if found != config["dimension"]:  # checked before a model of any size is made
                 raise ValueError(f"it has {found} dimensions, not {config['dimension']}")
             model = WordModel(found, config["heads"], config["dropout"], standardised=standardised)
             model.load_state_dict(weights)
@@ -80,7 +80,7 @@ class SavedModel:
         return model
 
     def files(self) -> dict[str, bytes]:
-        """The content of each file; the configuration last, since that is what makes it a model."""
+        """Return the content of each file. The configuration is last, because its presence makes a folder a model."""
         config = {**self.config, "weights_sha256": sha256(self.weights).hexdigest()}
         return {
             WEIGHTS: self.weights,
@@ -89,7 +89,7 @@ class SavedModel:
         }
 
     def backbone_settings(self, place: str | None, dtype: Any, batch_tokens: int | None) -> BackboneSettings:
-        """The frozen model and its layers; at `place`, if not where it was in training."""
+        """Return the settings of the frozen model, at `place` if it is not where it was in training."""
         first, last = self.config["layers"]
         named = self.config["backbone"]
         return BackboneSettings(
@@ -102,7 +102,7 @@ class SavedModel:
         )
 
     def check_backbone(self, settings: BackboneSettings) -> BackboneSettings:
-        """The settings with the place of the model on this machine; ConfigError if it is another than in training."""
+        """Return the settings with the model's local path; raise ConfigError if it is not the model of the training."""
         expected = self.config["backbone"].get("sha256")
         if not expected:
             return settings
@@ -127,7 +127,7 @@ def write_saved(path: str, saved: SavedModel) -> None:
 
 
 def load_saved(name: str, revision: str | None = None) -> SavedModel:
-    """Read a model: a folder, that of a run, S3, or a hub id."""
+    """Load a model from its folder, the folder of its run, S3, or the hub."""
     path = os.path.expanduser(name)
     if not _is_place(path):
         if path.startswith((os.sep, ".")) or path.count("/") != 1:
@@ -150,7 +150,7 @@ def load_saved(name: str, revision: str | None = None) -> SavedModel:
 
 
 def _config(data: bytes, name: str) -> dict[str, Any]:
-    """What a model says of itself; an error unless it is one of ours, whole, and of a version that is known here."""
+    """Parse the configuration of a model; raise an error unless it is an intact word model of a known version."""
     try:
         config = as_mapping(data)
     except ValueError:
@@ -167,7 +167,7 @@ def _config(data: bytes, name: str) -> dict[str, Any]:
 
 
 def put_in_card(name: str, evaluation: str) -> None:
-    """Put what an evaluation says, as Markdown, into the card of a model, in the place of what an earlier one said."""
+    """Put an evaluation, as Markdown, into a model's card, in place of any earlier one."""
     root, folder = card_place(name)
     card = load_saved(name).card
     found = _SECTION.search(card)
@@ -177,7 +177,7 @@ def put_in_card(name: str, evaluation: str) -> None:
 
 
 def card_place(name: str) -> tuple[Files, str]:
-    """The files of a model, and the folder in them that its card is in; ConfigError if it cannot be changed."""
+    """Return a model's files and the folder of its card in them; raise ConfigError if it cannot be changed."""
     path = os.path.expanduser(name)
     if not _is_place(path):
         raise ConfigError(f"{name}: only the card of a model in a folder or on S3 can be changed; save it there first")
@@ -185,7 +185,7 @@ def card_place(name: str) -> tuple[Files, str]:
 
 
 def evaluation_in(card: str) -> str:
-    """What an evaluation put into a card; nothing, if none did."""
+    """Return the evaluation in a card, as Markdown; empty if there is none."""
     found = _SECTION.search(card)
     return found[1].strip() if found else ""
 
@@ -195,7 +195,7 @@ def _is_place(path: str) -> bool:
 
 
 def _model_in(path: str, name: str) -> tuple[Files, str]:
-    """The files of a model or of a run, and the folder of the model in them."""
+    """Return the files of a model or a run, and the folder of the model in them."""
     root = open_files(path)
     folder = next((folder for folder in ("", f"{IN_A_RUN}/") if root.exists(folder + CONFIG)), None)
     if folder is None:
@@ -206,7 +206,7 @@ def _model_in(path: str, name: str) -> tuple[Files, str]:
 
 
 def push_saved(repository: str, saved: SavedModel, private: bool, token: str | None) -> str:
-    """Upload a model to the hub; its address."""
+    """Upload a model to the hub and return its address."""
     from huggingface_hub import CommitOperationAdd, HfApi
 
     api = HfApi(token=token)
@@ -229,7 +229,7 @@ def _downloaded(name: str, revision: str | None) -> str:
 
 def _card(config: Mapping[str, Any]) -> str:
     validation, backbone, layers = config["validation"], config["backbone"], config["layers"]
-    of_the_hub = not backbone.get("sha256")  # a path says nothing elsewhere, and the hub refuses it as a base model
+    of_the_hub = not backbone.get("sha256")  # a path means nothing elsewhere, and the hub refuses it as a base model
     frozen = backbone["model"] if of_the_hub else os.path.basename(os.path.normpath(backbone["model"]))
     base_model = f"base_model: {frozen}\n" if of_the_hub else ""
     rows = [

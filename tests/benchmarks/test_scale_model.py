@@ -11,7 +11,8 @@ import yaml
 from benchmarks import scale_inputs, scale_model
 from benchmarks.scale_model import COMMITS_READ, DOCUMENT, INPUTS, PARTS, STAGES, given
 from corpusgen.config.build import BuildConfig, load_config
-from corpusgen.corpus.build import GROUP_ROWS, PASSES, build
+from corpusgen.corpus.build import build
+from corpusgen.corpus.recipes.words import GROUP_ROWS, RECIPE
 from corpusgen.engine import LocalExecutor
 from corpusgen.store import Store
 from corpusgen.targets.sampling import default_per_word
@@ -127,7 +128,7 @@ def test_a_build_makes_the_requests_that_are_reckoned(s3_server, s3_bucket, s3_r
         made = Counter(what_for(*request) for request in proxy.requests)
     monkeypatch.setenv("AWS_ENDPOINT_URL", s3_server.endpoint)
     store = Store.at(s3_root)
-    plans = {name: store.pass_store(name).plan() for name in PASSES}
+    plans = {name: store.pass_store(name).plan() for name in RECIPE.passes}
     units = {name: len(plan.units) for name, plan in plans.items()}
     put, get = scale_model.requests(units)
 
@@ -139,7 +140,9 @@ def test_a_build_makes_the_requests_that_are_reckoned(s3_server, s3_bucket, s3_r
         assert len(plan.tables) == PARTS[name] - (name == "generate")  # no paraphrases here
         committed = [len(commit.parts) for commit in store.pass_store(name).commits()]
         assert made[f"PUT {name}/parts"] == sum(committed) <= PARTS[name] * units[name]
-        assert len(PASSES[name](config, store).stages) == STAGES[name] - 2 * (name == "generate")  # nor a round trip
+        assert len(RECIPE.passes[name].make(config, store).stages) == STAGES[name] - 2 * (
+            name == "generate"
+        )  # nor a round trip
     assert sum(made[f"GET {name}/parts"] for name in ("harvest", "candidates", "sample")) <= get["parts"]
     assert (
         made[f"GET {s3_bucket}/{folder}-source"] + made[f"HEAD {s3_bucket}/{folder}-source"] <= get["source"] + 8

@@ -8,7 +8,7 @@ import time
 import pytest
 import yaml
 
-from corpusgen.corpus.build import PASSES
+from corpusgen.corpus.recipes.words import RECIPE
 from corpusgen.io.files import open_files
 from corpusgen.store import Store
 from corpusgen.store.check import verify
@@ -67,12 +67,12 @@ def submit_and_stop(head, project, user, store):
 
 
 def commits(store):
-    passes = [store.pass_store(name) for name in PASSES]
+    passes = [store.pass_store(name) for name in RECIPE.passes]
     return {commit.unit: commit for one in passes if one.started() for commit in one.commits()}
 
 
 def events(store):
-    logs = [info.path for name in PASSES for info in store.files.list(f"{name}/events")]
+    logs = [info.path for name in RECIPE.passes for info in store.files.list(f"{name}/events")]
     return [json.loads(line) for log in logs for line in store.files.read(log).splitlines()]
 
 

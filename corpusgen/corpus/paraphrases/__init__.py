@@ -1,1 +1,1 @@
-"""Paraphrase sentences by translating them and back."""
+"""Paraphrases of sentences, made by translating them to another language and back."""

@@ -1,21 +1,21 @@
-"""What is wrong with a translation, as far as one can see without knowing the languages."""
+"""Checks for faults in a translation that show without knowing the languages."""
 
 from __future__ import annotations
 
 import unicodedata
 
-_SHORTEST, _LONGEST = 0.4, 2.5  # width of a translation by that of the text; of good ones it is 0.7 to 1.5
-_SLACK = 20  # characters by which a short text may differ in any case
+_SHORTEST, _LONGEST = 0.4, 2.5  # width of a translation relative to its text; good ones have 0.7 to 1.5
+_SLACK = 20  # difference in characters that is always allowed, for short texts
 
-_MARKS = frozenset(".!?…。．！？؟۔।॥։።။។;\u037e")  # ends of sentences in many scripts; Greek asks with a semicolon
-_CLOSING = " \u00a0\u202f\"'”’»›“‘)]」』）"  # may follow them
-_WITHOUT_MARKS = {"th", "lo"}  # languages that end a sentence with nothing
+_MARKS = frozenset(".!?…。．！？؟۔।॥։።။។;\u037e")  # sentence ends in many scripts; Greek questions end with a semicolon
+_CLOSING = " \u00a0\u202f\"'”’»›“‘)]」』）"  # may follow the marks
+_WITHOUT_MARKS = {"th", "lo"}  # languages whose sentences end without a mark
 
-_TIMES, _LOOP, _SEED = 3, 24, 8  # a loop: the same piece three times in a row, over 24 characters at least
+_TIMES, _LOOP, _SEED = 3, 24, 8  # a loop: the same piece three times in a row, over at least 24 characters
 
 
 def fault(text: str, translation: str, language: str) -> str | None:
-    """Why the translation of a text into a language cannot be right, or None."""
+    """Return why the translation of a text into a language cannot be right; None if nothing is wrong with it."""
     if not translation.strip():
         return "empty translation"
     if _plain(text) == _plain(translation):
@@ -23,13 +23,13 @@ def fault(text: str, translation: str, language: str) -> str | None:
     before, after = _width(text), _width(translation)
     if after > _LONGEST * before + _SLACK or (has_loop(translation) and not has_loop(text)):
         return "runaway translation"
-    # A search that ran into its limit, or stopped early, has not come to the mark at the end.
+    # A search that hit its limit or stopped early has not reached the mark at the end.
     lost_its_end = language not in _WITHOUT_MARKS and _ends_as_sentence(text) and not _ends_as_sentence(translation)
     return "truncated translation" if lost_its_end or after < _SHORTEST * before - _SLACK else None
 
 
 def has_loop(text: str) -> bool:
-    """Whether some piece of the text, of any length, comes over and over without anything in between."""
+    """Return whether a piece of the text, of any length, repeats over and over with nothing in between."""
     last_seen: dict[str, int] = {}
     for here in range(len(text) - _SEED + 1):
         seed = text[here : here + _SEED]
@@ -37,7 +37,7 @@ def has_loop(text: str) -> bool:
         last_seen[seed] = here
         if before is None:
             continue
-        # The piece is what lies between: does the text go on as it did then, until the piece has come often enough?
+        # The piece is the text between both places. Does the text repeat from here until there are enough pieces?
         piece = here - before
         rest = max(_TIMES * piece, _LOOP) - piece
         if here + rest <= len(text) and text.startswith(text[before : before + rest], here):
@@ -54,7 +54,7 @@ def _plain(text: str) -> str:
 
 
 def _width(text: str) -> int:
-    """Characters, those of East Asia twice: as they are wider, they also say more."""
+    """Count characters, East Asian wide ones twice: they are wider, and they say more."""
     if text.isascii():
         return len(text)
     return len(text) + sum(unicodedata.east_asian_width(character) in "WF" for character in text)

@@ -1,4 +1,4 @@
-"""Translations that another store has committed: they are looked up there instead of being made again."""
+"""Translations that another store has committed, to look up instead of translating again."""
 
 from __future__ import annotations
 
@@ -12,28 +12,29 @@ import numpy.typing as npt
 
 from corpusgen.models.translate import Translator
 from corpusgen.store import Commit, CommittedTable, Store
+from corpusgen.store.products import WORDS
 from corpusgen.tables import ENRICHED, PARAPHRASES, PARAPHRASES_TABLE
 
-_PASS = "generate"
-_KEY_BYTES = 16  # of a sentence in memory
-_UNITS_KEPT = 8  # neighbours of the last unit: targets come in the order of the source in both stores
+_PASS = WORDS.pass_name
+_KEY_BYTES = 16  # for each sentence in memory
+_UNITS_KEPT = 8  # the last unit and its neighbours: both stores have their targets in the order of the source
 
 
 class Remembered(NamedTuple):
-    """What became of a text; `paraphrase` is None if the store does not tell."""
+    """The translations of a text; `paraphrase` is None if the store does not have it."""
 
     pivot: str
     paraphrase: str | None
 
 
 class OldTranslations:
-    """The translations of a store as it was when this object was made.
+    """The translations in a store at the time this object was made.
 
-    In memory are a few bytes for each of its sentences and the translations of the units last asked about.
+    Memory holds a few bytes per sentence, and the translations of the units last asked about.
     """
 
     def __init__(self, store: Store) -> None:
-        self._tables = {name: CommittedTable(store, _PASS, name) for name in ("triples", "rejects")}
+        self._tables = {name: CommittedTable(store, _PASS, name) for name in (WORDS.table, WORDS.rejects)}
         pass_store = store.pass_store(_PASS)
         if PARAPHRASES_TABLE in pass_store.plan().tables:
             self._tables[PARAPHRASES_TABLE] = CommittedTable(store, _PASS, PARAPHRASES_TABLE)
@@ -49,18 +50,18 @@ class OldTranslations:
         return len(self._sorted)
 
     def of(self, texts: Sequence[str]) -> dict[str, Remembered]:
-        """Of those of the texts that the store has translated, what became of them."""
+        """Return the translations of those texts that the store has translated."""
         found: dict[str, Remembered] = {}
         for unit in np.unique(self._units[self._places(texts)]).tolist():
             found |= self._of_unit(unit)
         return {text: found[text] for text in texts if text in found}
 
     def count(self, texts: Sequence[str]) -> int:
-        """How many of the texts the store has had as targets; nothing is read for that."""
+        """Return how many of the texts are targets in the store, without reading from it."""
         return len(self._places(texts))
 
     def _places(self, texts: Sequence[str]) -> npt.NDArray[np.int64]:
-        """Where those of the texts that are known stand among the sorted keys."""
+        """Return the positions of the known texts among the sorted keys."""
         if not len(self):
             return np.zeros(0, np.int64)
         keys = _keys(texts)
@@ -79,14 +80,14 @@ class OldTranslations:
     def _read(self, commit: Commit) -> Iterator[tuple[str, Remembered]]:
         before = dict(self._rows(commit, PARAPHRASES_TABLE, PARAPHRASES.names))
         columns = ("id", "text", "pivot", "positive", "positive_rule")
-        for id_, text, pivot, positive, rule in self._rows(commit, "triples", columns):
+        for id_, text, pivot, positive, rule in self._rows(commit, WORDS.table, columns):
             yield text, Remembered(pivot, before.get(id_) if rule == ENRICHED else positive)
-        for text, pivot, paraphrase in self._rows(commit, "rejects", ("text", "pivot", "paraphrase")):
+        for text, pivot, paraphrase in self._rows(commit, WORDS.rejects, ("text", "pivot", "paraphrase")):
             if pivot is not None:
                 yield text, Remembered(pivot, paraphrase)
 
     def _texts(self, commit: Commit) -> Iterator[str]:
-        for table in ("triples", "rejects"):
+        for table in (WORDS.table, WORDS.rejects):
             yield from (text for (text,) in self._rows(commit, table, ("text",)))
 
     def _rows(self, commit: Commit, table: str, columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:
@@ -96,14 +97,14 @@ class OldTranslations:
 
 
 class OnDemand:
-    """A translator whose model is loaded when it is first asked for anything."""
+    """A translator that loads its model on first use."""
 
     def __init__(self, load: Callable[[], Translator]) -> None:
         self._load = load
         self._translator: Translator | None = None
 
     def translate(self, texts: Sequence[str]) -> list[str]:
-        """As the translator does."""
+        """Translate the texts, as the translator does."""
         if not texts:
             return []
         self._translator = self._translator or self._load()

@@ -1,4 +1,4 @@
-"""The round trip as one stage: its workers hold both translators, so that a paraphrase is one step of a pass."""
+"""The round trip as one stage: its workers hold both translators, so that a paraphrase takes one step of a pass."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from corpusgen.text.language import Identifier, language_models, open_identifier
 
 @dataclass
 class RoundTrip(Stage):
-    """Into the pivot language and back. What is visibly no translation, on either way, is rejected with its reason.
+    """Translates into the pivot language and back; rejects, with a reason, what is visibly no translation either way.
 
     `pivot` and `language` are the codes of the languages.
-    With `identify`, a translation is rejected that fastText takes for another language with at least the probability
-    `threshold`; what it is unsure of stays. Measured at 0.7: it catches 97 to 99 % of the sentences in another
-    language, and none of 3,000 good translations.
+    `identify` also rejects a translation that fastText takes for another language with a probability of at least
+    `threshold`, and keeps those that it is unsure of. Measured at 0.7: it catches 97 to 99 % of the sentences in
+    another language, and none of 3,000 good translations.
     """
 
     name: ClassVar[str] = "translate"
@@ -46,7 +46,7 @@ class RoundTrip(Stage):
     language_model: str | None = None
     device: Device = field(default="auto", metadata={"content": False})
     old: Store | None = field(default=None, metadata={"content": False})
-    """A store made with the same translators: what it has committed is not translated again."""
+    """A store made with the same translators, whose committed translations are not made again."""
 
     def uses(self) -> Sequence[NamedModel]:
         """Return both translators, and the model that identifies languages."""
@@ -55,7 +55,7 @@ class RoundTrip(Stage):
         return [*translators, *(language_models(self.language_model) if self.identify else ())]
 
     def gpu_need(self, shortest: int) -> GpuNeed | None:
-        """Return what both translators take."""
+        """Return the GPU memory that both translators take."""
         return translators_need((self.forward, self.back), shortest)
 
     def gpu_only(self) -> GpuOnly | None:
@@ -63,7 +63,7 @@ class RoundTrip(Stage):
         return GPU_BY_DEVICE if self.device == "cuda" else None
 
     def setup(self) -> None:
-        """Load both translators, or where to look first, and the language model."""
+        """Load both translators, or the translations to look up first, and the language model."""
         threads = max(1, int(self.resources.cpus))
         self._old = OldTranslations(self.old) if self.old else None
         sides = zip(self.translator_roles, (self.forward, self.back), strict=True)
@@ -77,7 +77,7 @@ class RoundTrip(Stage):
         return open_translator(confirmed_translator(settings, self.models.get(role)), self.device, threads)
 
     def process(self, rows: pa.Table) -> Result:
-        """Translate all texts there, and back what came through."""
+        """Translate all texts into the pivot language, and translate back those that pass the checks."""
         texts = rows["text"].to_pylist()
         old = self._old.of(texts) if self._old else {}
         known = {text: trip.pivot for text, trip in old.items()}
@@ -95,7 +95,7 @@ class RoundTrip(Stage):
     def _translate(
         self, translator: Translator, texts: Sequence[str], language: str, known: Mapping[str, str]
     ) -> tuple[list[str], list[str | None]]:
-        """The translations, those that are known and the others, and what is wrong with each."""
+        """Return the translations, known and new, and what is wrong with each."""
         new = [text for text in texts if text not in known]
         known = {**known, **dict(zip(new, translator.translate(new), strict=True))}
         translations = [known[text] for text in texts]

@@ -1,1 +1,1 @@
-"""Turn targets into triples: align words, propose candidates, choose among them."""
+"""Stages and rules that turn targets into triples: align words, propose candidates, choose among them."""

@@ -1,7 +1,7 @@
 """A masked language model for machines without a model hub: a small adapter of ours over an encoder from a package.
 
-`embedded:minilm-mlm` stands for it wherever a model's folder or hub id may stand, and `embedded:minilm` for the encoder
-as it is. The first use on a machine merges adapter and encoder into an ordinary model folder in the user's cache;
+Its name is `embedded:minilm-mlm`, accepted wherever a model's folder or hub id is; `embedded:minilm` names the encoder
+alone. The first use on a machine merges adapter and encoder into an ordinary model folder in the user's cache;
 everything else loads that folder.
 """
 
@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import shutil
-import tempfile
 from hashlib import sha256
 from importlib.resources import as_file, files
 from importlib.resources.abc import Traversable
@@ -18,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from corpusgen.errors import StageError
+from corpusgen.io.atomic import temporary_path
 from corpusgen.io.node_cache import cache_folder
 
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ _DOWN, _UP = ".down", ".up"
 
 
 def model_folder(name: str) -> str:
-    """The folder of an embedded model, made now if it is not in the cache."""
+    """Return the folder of an embedded model; make it if it is not in the cache."""
     adapter = _adapter(name)
     if adapter is None:
         return str(base_folder())
@@ -43,7 +42,7 @@ def model_folder(name: str) -> str:
 
 
 def content_hash(name: str) -> str:
-    """What tells this model from others, whichever versions of libraries merge it."""
+    """Return a hash that tells this model from others, whichever library versions merge it."""
     adapter = _adapter(name)
     digest = sha256(b"" if adapter is None else adapter.read_bytes())
     for file in (_WEIGHTS, "tokenizer.json"):
@@ -52,7 +51,7 @@ def content_hash(name: str) -> str:
 
 
 def base_folder() -> Path:
-    """The folder of the encoder that the adapter was trained on."""
+    """Return the folder of the encoder that the adapter was trained on."""
     package = importlib.util.find_spec(BASE_PACKAGE.replace("-", "_"))
     if package is None or package.origin is None:
         raise StageError(
@@ -63,10 +62,10 @@ def base_folder() -> Path:
 
 
 def with_adapter(weights: dict[str, torch.Tensor], adapter: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """The weights of a model with an adapter merged in.
+    """Return the weights of a model with an adapter merged in.
 
-    An adapter holds, for a matrix W, `<W>.down` and `<W>.up`, whose product is added to it, and under their own names
-    the weights that replace others or that the model had not.
+    For a matrix W, an adapter holds `<W>.down` and `<W>.up`, whose product is added to W. Weights that replace others,
+    or that the model lacked, are held under their own names.
     """
     merged = dict(weights)
     for name, tensor in adapter.items():
@@ -92,28 +91,25 @@ def _merge(base: Path, adapter: Path, folder: Path) -> None:
     wanted = {name: merged[name] for name in model.state_dict() if name in merged}
     model.load_state_dict(wanted, strict=True, assign=True)
     model.tie_weights()
-    # Many workers of a node may come here at once: each makes its own folder, the first one's stays.
-    temporary: str | None = None
+    # Many workers of a node may get here at once: each makes its own folder, and the first one stays.
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        temporary = tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent)
-        model.save_pretrained(temporary)
-        AutoTokenizer.from_pretrained(base).save_pretrained(temporary)
-        Path(temporary).chmod(0o755)
-        os.rename(temporary, folder)
+        with temporary_path(folder) as temporary:
+            temporary.mkdir(0o700)
+            model.save_pretrained(temporary)
+            AutoTokenizer.from_pretrained(base).save_pretrained(temporary)
+            temporary.chmod(0o755)
+            os.rename(temporary, folder)
     except OSError as error:
         if not folder.is_dir():
             raise StageError(
                 f"{folder}: the embedded model cannot be written: {error}; make room there, or set XDG_CACHE_HOME to a "
                 "folder that has some"
             ) from error
-    finally:
-        if temporary:
-            shutil.rmtree(temporary, ignore_errors=True)
 
 
 def _adapter(name: str) -> Traversable | None:
-    """The file of the adapter; None for the encoder as it is."""
+    """Return the file of the adapter; None for the encoder alone."""
     known = name.removeprefix(PREFIX)
     if known not in _ADAPTERS:
         raise StageError(f"{name}: no such embedded model; there are {', '.join(PREFIX + name for name in _ADAPTERS)}")

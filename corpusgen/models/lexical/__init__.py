@@ -1,4 +1,4 @@
-"""What can be told of two words from their letters: how alike they look, and whether one fits the other's place."""
+"""Compare two words by their letters: how alike they look, and whether one fits the other's place."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ _SNOWBALL = {
 
 
 def edit_distance(a: str, b: str, substitution: int = 1) -> int:
-    """How many characters must be put in, taken out or replaced."""
+    """Return how many characters must be inserted, deleted or replaced; a replacement counts as `substitution`."""
     return Levenshtein.distance(a, b, weights=(1, 1, substitution))
 
 
 def is_function_word(word: str, language: str) -> bool:
-    """Whether it is known to be one."""
+    """Return whether a word is a known function word."""
     return language == "en" and word in english.FUNCTION_WORDS
 
 
 def same_kind(a: str, b: str, language: str) -> bool:
-    """Whether both are function words or both content words."""
+    """Return whether both words are function words, or both content words."""
     return is_function_word(a, language) == is_function_word(b, language)
 
 
 def classes(word: str, language: str) -> frozenset[str]:
-    """The parts of speech with number and tense that a word may be; nothing is known of those of other languages."""
+    """Return the parts of speech, with number and tense, that a word may be; empty for languages other than English."""
     return english.classes(word) if language == "en" else frozenset()
 
 
 def article_fits(before: str, word: str, language: str) -> bool:
-    """Whether a word can follow an article of this form."""
+    """Return whether a word can follow an article of this form."""
     return language != "en" or english.article_fits(before, word)
 
 
 def stem(word: str, language: str) -> str:
-    """The Snowball stem; without a stemmer for the language the word itself."""
+    """Return the Snowball stem, or the word itself if the language has no stemmer."""
     return _stem(word, language) if language in _SNOWBALL else word
 
 

@@ -1,4 +1,4 @@
-"""What is known of English words: function or content word, what parts of speech they may be, `a` or `an`."""
+"""Facts about English words: function or content word, possible parts of speech, `a` or `an`."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ FUNCTION_WORDS = _words(
     """
 )
 
-# One class for forms that no sentence tells apart for sure: left of him, had left.
+# Forms that no sentence reliably tells apart share a class: left of him, had left.
 _CLASSES = {
     **{"NN": "noun", "NNS": "plural noun", "VB": "verb", "VBP": "verb", "VBZ": "verb with s", "VBG": "verb with ing"},
     **{"VBD": "past verb", "VBN": "past verb", "JJ": "adjective", "JJR": "comparative", "JJS": "superlative"},
     **{"RB": "adverb", "RBR": "comparative", "RBS": "superlative"},
 }
 _PLURAL_WITHOUT_S = _words("people police cattle")
-# Written with a vowel and spoken with a consonant, and the other way round.
+# Word beginnings written with a vowel but spoken with a consonant, and the other way round.
 _SPOKEN_CONSONANT = tuple(
     _words("eu ewe once one ubi ukr unanim uni ura ure uri uro uru usa use usi usu uta ute uti uto")
 )
@@ -50,12 +50,12 @@ _SPOKEN_VOWEL = tuple(_words("heir honest honor honour hour oner uniden unima un
 
 @functools.lru_cache(1 << 16)
 def classes(word: str) -> frozenset[str]:
-    """The parts of speech with number and tense that the word, in lower case, may be; none of a word not known."""
+    """Return the parts of speech, with number and tense, that a lower-case word may be; none for an unknown word."""
     found = set()
     for part_of_speech, lemmas in lemminflect.getAllLemmas(word).items():
         for lemma in lemmas:
             for tag, forms in lemminflect.getAllInflections(lemma, upos=part_of_speech).items():
-                own_plural = tag == "NNS" and lemma == word  # so it is told of nouns that have none: information
+                own_plural = tag == "NNS" and lemma == word  # given for nouns without a plural: information
                 if word in forms and tag in _CLASSES and not own_plural:
                     found.add(_CLASSES[tag])
     if word in _PLURAL_WITHOUT_S:
@@ -64,7 +64,7 @@ def classes(word: str) -> frozenset[str]:
 
 
 def article_fits(before: str, word: str) -> bool:
-    """Whether the word can follow another one as far as that is `a` or `an`."""
+    """Return whether the word can follow `before`, which matters only if that is `a` or `an`."""
     if before not in ("a", "an"):
         return True
     vowel = word.startswith(tuple("aeiou")) and not word.startswith(_SPOKEN_CONSONANT)

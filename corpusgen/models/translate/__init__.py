@@ -1,4 +1,4 @@
-"""Translation: one interface over several engines, deterministic, in batches of bounded size."""
+"""One interface to several translation engines: deterministic, in batches of bounded size."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ Device = Literal["cpu", "cuda", "auto"]
 
 
 class Translator(Protocol):
-    """Translates in one direction."""
+    """A translator for one direction."""
 
     def translate(self, texts: Sequence[str]) -> list[str]:
-        """The translation of each text, in the same order; that of an empty one is empty."""
+        """Return the translation of each text, in the same order; an empty text stays empty."""
 
 
 def open_translator(settings: TranslatorSettings, device: Device = "auto", threads: int = 1) -> Translator:
-    """Load a translator. StageError says what is missing; only what is on S3, or has a hub id, is downloaded."""
+    """Load a translator, downloading only from S3 or by hub id; raise StageError if something is missing."""
     if settings.model:
         settings = settings.model_copy(update={"model": local_path(settings.model)})
     match settings.backend:

@@ -1,7 +1,7 @@
-"""What all translators share: each text once, texts of like length together, no batch too large for the memory.
+"""Batches for all translators: each text once, texts of similar length together, no batch too large for memory.
 
-Which texts share a batch depends on the texts of a call and not on their order. It does not matter to a translation
-except through the rounding of floating-point numbers.
+Which texts share a batch depends on the texts of a call, not on their order. It affects a translation only through the
+rounding of floating-point numbers.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Encoded = TypeVar("Encoded", bound=Sequence[object])
 
 
 def batch_tokens(settings: TranslatorSettings, device: str) -> int:
-    """Return the sub-words in a batch: as set, or what suits the device."""
+    """Return the number of sub-words in a batch: as set, or what suits the device."""
     return tokens_in_a_batch(settings.batch_tokens, TRANSLATOR_TOKENS, device)
 
 
@@ -27,7 +27,7 @@ def translate_in_batches(
     batch_tokens: int,
     max_tokens: int,
 ) -> list[str]:
-    """The translation of each text. `encode` turns texts into sub-words, `run` translates a batch of these."""
+    """Return the translation of each text. `encode` turns texts into sub-words; `run` translates a batch of these."""
     distinct = sorted({text for text in texts if text.strip()})
     encoded = list(zip(distinct, encode(distinct), strict=True)) if distinct else []
     for text, tokens in encoded:

@@ -1,13 +1,13 @@
-"""Models of fairseq and transformers into the form of CTranslate2: faster, and workers need neither package."""
+"""Convert fairseq and transformers models to CTranslate2, which is faster and needs neither package in workers."""
 
 from __future__ import annotations
 
 import os
-import secrets
 import shutil
 from pathlib import Path
 
 from corpusgen.errors import StageError
+from corpusgen.io.atomic import replace_folder, temporary_path
 from corpusgen.models.files import local_path
 from corpusgen.models.translate.fairseq_compat import checkpoint_errors_explained, import_fairseq
 from corpusgen.models.translate.subwords import find_subword_files
@@ -28,11 +28,11 @@ def convert_translator(
     target_language: str | None = None,
     overwrite: bool = False,
 ) -> None:
-    """Write `source` as a CTranslate2 model to the folder `output`, with the files of its sub-words.
+    """Write `source` as a CTranslate2 model to the folder `output`, with its sub-word files.
 
-    `source` is the folder (or checkpoint) of a fairseq model, the folder of a transformers model, or the id of one on
-    the hub, which is fetched. `quantization` is None for the precision it has, or one of `QUANTIZATIONS`. Languages are
-    needed only for fairseq checkpoints that do not name them. The folder appears when it is complete.
+    `source` is the folder (or checkpoint) of a fairseq model, the folder of a transformers model, or the hub id of
+    one, which is fetched. `quantization` is one of `QUANTIZATIONS`, or None to keep the precision. Languages are needed
+    only for fairseq checkpoints that do not name them. The folder appears when it is complete.
     """
     if quantization is not None and quantization not in QUANTIZATIONS:
         raise StageError(f"quantization: {quantization}: unknown; there are {', '.join(QUANTIZATIONS)}")
@@ -42,15 +42,12 @@ def convert_translator(
     if wanted.exists() and not (wanted / "model.bin").is_file():
         raise StageError(f"{wanted}: exists already and is no converted model: choose another name")
     folder = _fetched(source, revision)
-    unfinished = wanted.absolute().parent / f".{wanted.name}-{secrets.token_hex(4)}"
-    try:
+    with temporary_path(wanted) as unfinished:
         unfinished.parent.mkdir(parents=True, exist_ok=True)
         _convert(folder, unfinished, quantization, source_language, target_language)
         for name, file in find_subword_files(folder if folder.is_dir() else folder.parent).items():
             shutil.copyfile(file, unfinished / name)
-        _put_in_place(unfinished, wanted)
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
+        replace_folder(unfinished, wanted)
 
 
 def _fetched(source: str, revision: str | None) -> Path:
@@ -77,12 +74,3 @@ def _convert(model: Path, output: Path, quantization: str | None, source: str | 
         converter = FairseqConverter(str(checkpoint), str(checkpoint.parent), source_lang=source, target_lang=target)
         with checkpoint_errors_explained(checkpoint):
             converter.convert(str(output), quantization=quantization)
-
-
-def _put_in_place(finished: Path, wanted: Path) -> None:
-    """By renaming; a model that was there steps aside first, so that nobody sees half of one."""
-    replaced = finished.with_name(f"{finished.name}-old")
-    if wanted.exists():
-        wanted.rename(replaced)
-    finished.rename(wanted)
-    shutil.rmtree(replaced, ignore_errors=True)

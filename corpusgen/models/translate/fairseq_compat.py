@@ -1,16 +1,17 @@
-"""fairseq 0.12.2, its last release, on the Python and torch of today. Nothing of it needs to be edited.
+"""Run fairseq 0.12.2, its last release, on current Python and torch without editing it.
 
-What changed since it was written, and two things that it should not do:
+What has changed since it was written, and two things that it should not do:
 
 1. Python 3.11 refuses a dataclass field whose default is an instance of an unhashable class, as fairseq's nested
    configurations are. While fairseq is imported, its own dataclasses are made hashable.
-2. torch loads only weights from a checkpoint, unless told which other classes are harmless. A checkpoint of fairseq
-   also holds its settings in an `argparse.Namespace`; that class is named, and safe loading stays on.
+2. torch loads only weights from a checkpoint, unless told which other classes are harmless. A fairseq
+   checkpoint also holds its settings in an `argparse.Namespace`; that class is allowed, and safe loading stays on.
 3. The fast path of encoder layers calls torch in a way that no longer works. It is switched off.
 4. It requires versions of packages that no longer install: hence `pip install --no-deps`.
-5. Importing it sets up the logging of the whole process. `logging.basicConfig` does nothing where there is a handler.
-6. It calls `eval` on settings that it finds in checkpoints, which so could run any code. In its modules `eval` is made
-   to take literals only: enough for transformers, but not for the convolutional models of its early days.
+5. Importing it configures the logging of the whole process. A handler is added meanwhile, which makes
+   `logging.basicConfig` do nothing.
+6. It calls `eval` on settings that it finds in checkpoints, which could therefore run any code. In its modules `eval`
+   is made to accept literals only: enough for transformers, but not for its early convolutional models.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ log = logging.getLogger(__name__)
 
 
 def import_fairseq() -> ModuleType:
-    """The package, ready to load checkpoints."""
+    """Import the package, ready to load checkpoints."""
     import torch
 
     torch.serialization.add_safe_globals([argparse.Namespace])
@@ -58,7 +59,7 @@ def import_fairseq() -> ModuleType:
 
 
 def without_fast_path(model: Any) -> Any:
-    """The same model, its encoder computed step by step."""
+    """Return the same model with the fast path of its encoder switched off."""
     for layer in getattr(model.encoder, "layers", ()):
         layer.can_use_fastpath = False
     return model
@@ -66,13 +67,13 @@ def without_fast_path(model: Any) -> Any:
 
 @contextmanager
 def checkpoint_errors_explained(checkpoint: Path) -> Iterator[None]:
-    """Within the block, whatever fails becomes a StageError that says what a checkpoint should be like.
+    """Turn whatever fails in the block into a StageError that says what a checkpoint should be like.
 
-    A warning says what to think of checkpoints.
+    Also log a warning about the risk of loading checkpoints.
     """
     log.warning("%s: %s", checkpoint, BEWARE)
     try:
-        with warnings.catch_warnings():  # of Hydra about the way in which fairseq uses it
+        with warnings.catch_warnings():  # from Hydra, about the way in which fairseq uses it
             warnings.simplefilter("ignore")
             yield
     except Exception as error:
@@ -90,7 +91,7 @@ def checkpoint_errors_explained(checkpoint: Path) -> Iterator[None]:
 
 @contextmanager
 def _hashable_dataclasses(package: str) -> Iterator[None]:
-    """Within the block, dataclasses defined in a package get a hash, whatever they say."""
+    """Give dataclasses that a package defines within the block a hash, whatever options they set."""
     plain: Callable[..., Any] = dataclasses.dataclass
 
     def dataclass(cls: type | None = None, /, **options: Any) -> Any:

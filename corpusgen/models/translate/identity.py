@@ -1,4 +1,4 @@
-"""Tell which translation model a build uses, and whether a worker has the same."""
+"""Identify the translation model that a build uses, and confirm that a worker has the same."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def named_translator(role: str, settings: TranslatorSettings) -> NamedModel:
 
 
 def confirmed_translator(settings: TranslatorSettings, recorded: Mapping[str, Any] | None) -> TranslatorSettings:
-    """The settings with the place and the revision of the model on this machine; StageError if it is another one."""
+    """Return the settings with the model's path and revision on this machine; raise StageError if it is another one."""
     if settings.backend == "bergamot":
         here = named_translator("", settings).describe()
         compare_identity(here["id"], here["revision"], (recorded or {}).get("revision"))

@@ -1,4 +1,4 @@
-"""How models of many languages are told which ones: by tokens of their vocabulary."""
+"""Find the vocabulary tokens that tell a multilingual model its source and target language."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from typing import NamedTuple
 from corpusgen.config.translator import TranslatorSettings
 from corpusgen.errors import StageError
 
-# The forms of such a token: NLLB's, M2M100's, and OPUS-MT's.
+# The forms of a language token: NLLB's, M2M100's, and OPUS-MT's.
 _BOTH_SIDES = {"{}": re.compile(r"[a-z]{3}_[A-Z][a-z]{3}"), "__{}__": re.compile(r"__[a-z]{2,3}__")}
 _SOURCE_SIDE = ">>{}<<", re.compile(r">>.+<<")
 
 
 class LanguageTokens(NamedTuple):
-    """What stands before the source, and what the target has to begin with."""
+    """The tokens before the source, and those that the target must begin with."""
 
     source: list[str]
     target: list[str]
 
 
 def language_tokens(vocabulary: Collection[str], settings: TranslatorSettings) -> LanguageTokens:
-    """The tokens for the languages of the settings; none for a model of two languages."""
+    """Return the tokens for the languages in the settings; none for a bilingual model."""
     for form, pattern in _BOTH_SIDES.items():
         if known := _matching(pattern, vocabulary):
             source = _token("source", settings.source, form, known, settings.model)
@@ -35,7 +35,7 @@ def language_tokens(vocabulary: Collection[str], settings: TranslatorSettings) -
 
 
 def _matching(pattern: re.Pattern[str], vocabulary: Collection[str]) -> list[str]:
-    """At least two: one alone might be a word of the text that the model was trained on."""
+    """Return the matching tokens if there are at least two: one alone might be a word of the training text."""
     found = sorted(token for token in vocabulary if pattern.fullmatch(token))
     return found if len(found) > 1 else []
 

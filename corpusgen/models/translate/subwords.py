@@ -1,6 +1,7 @@
-"""Texts to the sub-words that a model was trained on, and back: SentencePiece, byte pairs or plain words.
+"""Split texts into the sub-words that a model was trained on, and join them again.
 
-Which of them a model needs shows in its vocabulary; their files lie in the model's folder or beside it.
+These are SentencePiece, byte pairs or plain words. A model's vocabulary shows which it needs; their files are in the
+model's folder or next to it.
 """
 
 from __future__ import annotations
@@ -26,17 +27,17 @@ _WORDS_REMEMBERED = 1 << 16
 
 
 class Subwords(Protocol):
-    """Splits texts of the source language and joins those of the target language."""
+    """A codec that splits texts of the source language and joins sub-words of the target language."""
 
     def encode(self, text: str) -> list[str]:
-        """The sub-words of a text."""
+        """Split a text into sub-words."""
 
     def decode(self, pieces: Sequence[str]) -> str:
-        """The text of sub-words."""
+        """Join sub-words into a text."""
 
 
 def open_subwords(folder: Path, vocabulary: Collection[str], settings: TranslatorSettings) -> Subwords:
-    """What splits texts into the pieces of this vocabulary."""
+    """Open the codec that splits texts into the pieces of this vocabulary."""
     files = find_subword_files(folder)
     subwords: Subwords
     if _is_frequent(piece.startswith(_WORD_START) for piece in vocabulary):
@@ -60,7 +61,7 @@ def open_subwords(folder: Path, vocabulary: Collection[str], settings: Translato
 
 
 def find_subword_files(folder: Path) -> dict[str, Path]:
-    """The files of sub-words in a model's folder or, if there are none, beside it."""
+    """Return the sub-word files in a model's folder or, if there are none, next to it."""
     for place in (folder, folder.absolute().parent):
         if found := {name: place / name for name in SUBWORD_FILES if (place / name).is_file()}:
             return found
@@ -68,7 +69,7 @@ def find_subword_files(folder: Path) -> dict[str, Path]:
 
 
 def _is_frequent(signs: Iterable[bool]) -> bool:
-    """Whether it is the rule in a vocabulary, not a stray symbol."""
+    """Return whether a sign is common in a vocabulary, not a stray symbol."""
     found = list(signs)
     return sum(found) > len(found) / 20
 
@@ -93,16 +94,16 @@ class SentencePieces:
             raise StageError(f"{source}, {target}: not readable as SentencePiece models: {error}") from error
 
     def encode(self, text: str) -> list[str]:
-        """The pieces of a text."""
+        """Split a text into pieces."""
         return list(self._source.encode(text, out_type=str))
 
     def decode(self, pieces: Sequence[str]) -> str:
-        """The text of pieces, also of those that only the model of the source language has."""
+        """Join pieces into a text, including pieces that only the source language's model has."""
         return str(self._target.decode(list(pieces))).replace(_WORD_START, " ").strip()
 
 
 class BytePairs:
-    """Byte pairs by the codes of subword-nmt (versions 0.1 and 0.2) or fastBPE, on words between spaces."""
+    """Byte pairs, with the codes of subword-nmt (versions 0.1 and 0.2) or fastBPE, on words between spaces."""
 
     def __init__(self, codes: Path) -> None:
         lines = codes.read_text(encoding="utf-8").split("\n")
@@ -113,17 +114,17 @@ class BytePairs:
         self._ranks: dict[tuple[str, str], int] = {}
         for rank, (left, right, *_count) in enumerate(merges):
             self._ranks.setdefault((left, right), rank)
-        # In the first version of subword-nmt, which names none, the end of a word is a symbol of its own. fastBPE names
-        # no version either, but counts the pairs.
+        # The first version of subword-nmt, which names no version, makes the end of a word a symbol of its own. fastBPE
+        # names no version either, but counts the pairs.
         self._end_is_apart = not has_version and all(len(merge) == 2 for merge in merges)
         self._pieces = functools.lru_cache(_WORDS_REMEMBERED)(self._split)
 
     def encode(self, text: str) -> list[str]:
-        """The pieces of a text; all but the last of a word end in @@."""
+        """Split a text into pieces; all but the last piece of a word end in @@."""
         return [piece for word in text.split() for piece in self._pieces(word)]
 
     def decode(self, pieces: Sequence[str]) -> str:
-        """The text of pieces."""
+        """Join pieces into a text."""
         return f"{' '.join(pieces)} ".replace(f"{_WORD_GOES_ON} ", "").strip()
 
     def _split(self, word: str) -> list[str]:
@@ -136,7 +137,7 @@ class BytePairs:
 
 
 def _merged(parts: Sequence[str], pair: tuple[str, str]) -> Iterator[str]:
-    """The parts with every occurrence of the pair made one."""
+    """Yield the parts, with every occurrence of the pair joined."""
     index = 0
     while index < len(parts):
         joined = tuple(parts[index : index + 2]) == pair
@@ -145,14 +146,14 @@ def _merged(parts: Sequence[str], pair: tuple[str, str]) -> Iterator[str]:
 
 
 class Words:
-    """No sub-words: what stands between spaces."""
+    """Plain words between spaces, without sub-words."""
 
     def encode(self, text: str) -> list[str]:
-        """The words of a text."""
+        """Split a text into words."""
         return text.split()
 
     def decode(self, pieces: Sequence[str]) -> str:
-        """The words with spaces between them."""
+        """Join words with spaces."""
         return " ".join(pieces)
 
 
@@ -169,9 +170,9 @@ class MosesWords:
         self._join: Any = sacremoses.MosesDetokenizer(target)
 
     def encode(self, text: str) -> list[str]:
-        """The sub-words of the words and marks."""
+        """Split a text into words and marks, and these into sub-words."""
         return self._subwords.encode(self._split.tokenize(text, aggressive_dash_splits=True, return_str=True))
 
     def decode(self, pieces: Sequence[str]) -> str:
-        """The text with its marks where they belong."""
+        """Join sub-words into a text with its marks where they belong."""
         return str(self._join.detokenize(self._subwords.decode(pieces).split()))

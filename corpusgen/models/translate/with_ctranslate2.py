@@ -1,4 +1,4 @@
-"""Translation with CTranslate2: any converted model of OPUS-MT, fairseq, NLLB or M2M100. The fastest on CPU and GPU."""
+"""Translation with CTranslate2, the fastest on CPU and GPU: any converted OPUS-MT, fairseq, NLLB or M2M100 model."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from corpusgen.models.translate.subwords import open_subwords
 
 
 class CTranslate2Translator:
-    """A folder that a converter of CTranslate2 wrote, with the files of its sub-words in it or beside it."""
+    """A translator with a model that a CTranslate2 converter wrote, its sub-word files in the folder or next to it."""
 
     def __init__(self, settings: TranslatorSettings, device: str, threads: int) -> None:
         import ctranslate2
@@ -43,7 +43,7 @@ class CTranslate2Translator:
             raise StageError(f"{folder}: CTranslate2 cannot load it: {error}") from error
 
     def translate(self, texts: Sequence[str]) -> list[str]:
-        """Beam search, without unknown symbols in the output."""
+        """Translate by beam search, without unknown symbols in the output."""
         tokens = batch_tokens(self._settings, self._model.device)
         return translate_in_batches(texts, self._encode, self._run, tokens, self._settings.max_tokens)
 
@@ -72,7 +72,7 @@ def _source_vocabulary(folder: Path) -> list[str]:
 
 
 def _end_of_source(folder: Path) -> list[str]:
-    """The end of a sentence, for models that want it and do not add it themselves, as Marian's from transformers."""
+    """Return the end-of-sentence token for models that need it but do not add it, such as transformers' Marian."""
     file = folder / "config.json"
     config = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
     return [] if config.get("add_source_eos", True) else [config.get("eos_token", "</s>")]

@@ -1,4 +1,4 @@
-"""Translation with fairseq: a folder with a checkpoint, the dictionaries and the file of the sub-words."""
+"""Translation with fairseq: a folder with a checkpoint, its dictionaries and its sub-word file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _CHECKPOINTS = ("model.pt", "checkpoint_best.pt", "checkpoint_last.pt")
 
 
 class FairseqTranslator:
-    """A model of two languages that fairseq trained."""
+    """A translator with a bilingual model that fairseq trained."""
 
     def __init__(self, settings: TranslatorSettings, device: str, threads: int) -> None:
         checkpoint = find_checkpoint(settings.model or "")
@@ -46,7 +46,7 @@ class FairseqTranslator:
         )
 
     def translate(self, texts: Sequence[str]) -> list[str]:
-        """Beam search, without unknown symbols in the output."""
+        """Translate by beam search, without unknown symbols in the output."""
         tokens = batch_tokens(self._settings, self._device.type)
         return translate_in_batches(texts, self._encode, self._run, tokens, self._settings.max_tokens)
 
@@ -68,7 +68,7 @@ class FairseqTranslator:
 
 
 def find_checkpoint(model: str) -> Path:
-    """The checkpoint that is meant: the file itself, or the one in the folder."""
+    """Return the path of the checkpoint: the file itself, or the one in the folder."""
     path = Path(model)
     if path.is_file():
         return path
@@ -87,7 +87,7 @@ def find_checkpoint(model: str) -> Path:
 
 
 def _load(checkpoint: Path, settings: TranslatorSettings) -> tuple[Any, Any]:
-    """The model and its task, which holds the dictionaries."""
+    """Load the model and its task, which holds the dictionaries."""
     from fairseq import checkpoint_utils
 
     languages = {"source_lang": settings.source, "target_lang": settings.target}

@@ -1,4 +1,4 @@
-"""Translation with transformers: Marian, NLLB, M2M100 and what else takes texts and languages as they do."""
+"""Translation with transformers: Marian, NLLB, M2M100 and others that take texts and languages as they do."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
 
 
 class TransformersTranslator:
-    """A model from a folder, or from the hub if its id is given."""
+    """A translator with a model from a folder, or from the hub by its id."""
 
     def __init__(self, settings: TranslatorSettings, device: str, threads: int) -> None:
         import transformers
@@ -37,7 +37,7 @@ class TransformersTranslator:
             self._tokenizer: Any = transformers.AutoTokenizer.from_pretrained(model, revision=revision)
             self._model: Any = transformers.AutoModelForSeq2SeqLM.from_pretrained(model, revision=revision)
         self._model.to(self._device, dtype).eval()
-        # M2M100's tokenizer knows more languages than its vocabulary says.
+        # M2M100's tokenizer knows more languages than its vocabulary lists.
         languages = getattr(self._tokenizer, "lang_code_to_token", {}).values()
         before, begin = language_tokens({*self._tokenizer.get_vocab(), *languages}, settings)
         if begin:
@@ -46,7 +46,7 @@ class TransformersTranslator:
         self._set_search(begin)
 
     def translate(self, texts: Sequence[str]) -> list[str]:
-        """Beam search, without unknown symbols in the output."""
+        """Translate by beam search, without unknown symbols in the output."""
         tokens = batch_tokens(self._settings, self._device.type)
         return translate_in_batches(texts, self._encode, self._run, tokens, self._settings.max_tokens)
 
@@ -79,7 +79,7 @@ class TransformersTranslator:
 
 
 def check_model(model: str, revision: str | None) -> None:
-    """StageError unless this is a folder with a model from text to text, or the hub id of one."""
+    """Raise StageError unless this is a folder with a text-to-text model, or the hub id of one."""
     import transformers
 
     if not Path(model).exists() and not _HUB_ID.fullmatch(model):
@@ -94,9 +94,9 @@ def check_model(model: str, revision: str | None) -> None:
 
 @contextmanager
 def load_errors_explained(model: str) -> Iterator[None]:
-    """Within the block, whatever fails becomes a StageError that says what the model should be like."""
+    """Turn whatever fails in the block into a StageError that says what the model should be like."""
     try:
-        with warnings.catch_warnings():  # of Marian's tokenizer about a package that it does not use here
+        with warnings.catch_warnings():  # from Marian's tokenizer, about a package that it does not use here
             warnings.simplefilter("ignore")
             yield
     except Exception as error:

@@ -1,4 +1,4 @@
-"""Static word vectors: any common file, looked up by the thousand, the same to the bit in any order."""
+"""Static word vectors from any common file format, looked up in bulk, the same to the bit in any order."""
 
 from corpusgen.models.vectors.formats import open_vectors
 from corpusgen.models.vectors.lookup import WordVectors

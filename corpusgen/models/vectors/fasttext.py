@@ -1,4 +1,4 @@
-"""fastText's binary models: the matrix is mapped, so that all workers of a node share its memory.
+"""Read fastText's binary models; the matrix is mapped, so that all workers of a node share its memory.
 
 Layout (little-endian): magic number, version; settings; dictionary; a flag and the input matrix; the output matrix.
 """
@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from corpusgen.errors import StageError
+from corpusgen.extras import missing_extra
 from corpusgen.models.vectors.lookup import Floats, Source
 from corpusgen.models.vectors.vocabulary import Rows, Vocabulary
 
@@ -30,7 +31,7 @@ _END_OF_SENTENCE = b"</s>"  # the one word without sub-words
 
 @dataclass(frozen=True)
 class NgramSettings:
-    """Which character n-grams of a word have rows of their own: `buckets` rows from `first_row` on, chosen by hash."""
+    """The character n-grams that have rows of their own: `buckets` rows from `first_row` on, chosen by hash."""
 
     shortest: int
     longest: int
@@ -40,16 +41,16 @@ class NgramSettings:
 
 @dataclass(frozen=True)
 class SubwordMatrix:
-    """A dense model: a word is the mean over its own row and those of its n-grams."""
+    """A dense model: a word's vector is the mean of its own row and those of its n-grams."""
 
     vocabulary: Vocabulary
     dimension: int
     matrix: npt.NDArray[np.uint8]
-    """Its rows as bytes: in the file the floats may begin at any address, copied rows are in order."""
+    """Its rows as bytes: in the file the floats may begin at any address; copied rows are aligned."""
     ngrams: NgramSettings
 
     def vectors(self, words: Sequence[bytes], rows: Rows) -> Floats:
-        """The means, added up in fastText's order: the same to the bit."""
+        """Return the means, added up in fastText's order and so the same to the bit."""
         members, bounds = ngram_rows(words, self.ngrams)
         known = rows >= 0
         members = np.insert(members, bounds[:-1][known], rows[known])
@@ -64,23 +65,23 @@ class SubwordMatrix:
 
 @dataclass(frozen=True)
 class QuantisedModel:
-    """A compressed model, through the package: it is small, so that each worker may have its own."""
+    """A compressed model, loaded by the fasttext package: it is small, so each worker may have its own."""
 
     vocabulary: Vocabulary
     dimension: int
     model: Any
 
     def vectors(self, words: Sequence[bytes], rows: Rows) -> Floats:
-        """One at a time, as the package has it."""
+        """Return the vectors, one at a time as the package gives them."""
         return np.stack([self.model.get_word_vector(word.decode("utf-8", "replace")) for word in words])
 
 
 def ngram_rows(words: Sequence[bytes], settings: NgramSettings) -> tuple[Rows, Rows]:
-    """The rows of the n-grams of all words, one word after the other, and the bounds of each word's.
+    """Return the rows of the n-grams of all words, one word after the other, and the bounds of each word's rows.
 
-    An n-gram is of characters, not bytes, of `<word>`; the borders alone are none. Its hash is 32-bit FNV-1a, but
-    fastText takes bytes as signed. All words are hashed together: first all n-grams of one character, then these
-    are prolonged.
+    An n-gram consists of characters, not bytes, of `<word>`; a border alone is not an n-gram. Its hash is 32-bit
+    FNV-1a, but fastText treats bytes as signed. All words are hashed together: first all n-grams of one character,
+    which are then extended.
     """
     text = np.frombuffer(b"<" + b"><".join(words) + b">", np.uint8)
     signed = text.view(np.int8).astype(np.uint32)
@@ -111,7 +112,7 @@ def ngram_rows(words: Sequence[bytes], settings: NgramSettings) -> tuple[Rows, R
 
 
 def open_fasttext(path: str, max_words: int | None = None) -> Source:
-    """Read the dictionary and map the matrix; a compressed model is loaded by the package."""
+    """Read the dictionary and map the matrix; load a compressed model with the fasttext package."""
     with open(path, "rb") as file:
         data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     try:
@@ -127,7 +128,7 @@ def _open(path: str, data: mmap.mmap, max_words: int | None) -> Source:
     position = len(MAGIC) + 4
     dimension, *_, model, buckets, shortest, longest, _, _ = _SETTINGS.unpack_from(data, position)
     if version < _NEWEST_VERSION and model == _SUPERVISED:
-        longest = 0  # such models had the setting and made no use of it
+        longest = 0  # such models had the setting but did not use it
     position += _SETTINGS.size
     entries, word_count, _, _, pruned = _DICTIONARY.unpack_from(data, position)
     starts, ends = _find_words(data, position + _DICTIONARY.size, entries)
@@ -147,7 +148,7 @@ def _open(path: str, data: mmap.mmap, max_words: int | None) -> Source:
 
 
 def _find_words(data: mmap.mmap, position: int, count: int) -> tuple[Rows, Rows]:
-    """Where each entry of the dictionary starts and ends."""
+    """Return where each entry of the dictionary starts and ends."""
     if count < 1:
         raise EOFError
     starts, ends = np.empty(count, np.int64), np.empty(count, np.int64)
@@ -164,7 +165,7 @@ def _load(path: str) -> Any:
     try:
         import fasttext
     except ImportError as missing:
-        raise StageError(f"{path}: a compressed model needs fastText: pip install fasttext-numpy2") from missing
+        raise StageError(missing_extra(f"{path}: a compressed model", "fasttext-numpy2", "corpus")) from missing
     try:
         return fasttext.load_model(path)
     except (ValueError, RuntimeError) as error:

@@ -1,4 +1,4 @@
-"""Opening a file of word vectors, whatever its format."""
+"""Open a file of word vectors, whatever its format."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _HEAD = 4096
 def open_vectors(path: str, words: str | None = None, max_words: int | None = None) -> WordVectors:
     """Open a file by its content: fastText's .bin, text of word2vec, fastText or GloVe, or a numpy matrix.
 
-    `words` names the words of a numpy matrix. `max_words` takes only the first ones; of a fastText model the others
-    still have vectors by their sub-words. Models of fastText and numpy matrices are mapped, so that all workers of
-    a node share their memory; text is read into the memory of each. What lies on S3 is fetched first.
+    `words` is the file of words of a numpy matrix. `max_words` keeps only the first words; in a fastText model the
+    others still have vectors from their sub-words. fastText models and numpy matrices are mapped, so that all workers
+    of a node share their memory; text is read into the memory of each. Files on S3 are fetched first.
     """
     return WordVectors(path, _open(local_path(path), words and local_path(words), max_words))
 
@@ -40,7 +40,7 @@ def _open(path: str, words: str | None, max_words: int | None) -> Source:
         return open_fasttext(path, max_words)
     with open_text(path) as text:
         head = text.read(_HEAD)
-    if b"\0" in head:  # no text has it, and any other format has it soon
+    if b"\0" in head:  # never in text, and early in any other format
         packed = " Unpack it first: it is used in place." if head.startswith((MAGIC, _NUMPY)) else ""
         raise StageError(f"{path}: unknown format. Known are {_KNOWN}.{packed}")
     return read_text(path, max_words)

@@ -1,4 +1,4 @@
-"""Unit vectors of words, with a cache: the words of a corpus repeat."""
+"""Look up unit vectors of words, with a cache because the words of a corpus repeat."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ from corpusgen.models.vectors.vocabulary import Rows, Vocabulary
 
 Floats = npt.NDArray[np.float32]
 
-_WORDS_AT_ONCE = 8192  # bounds what a look-up of new words needs besides its result
+_WORDS_AT_ONCE = 8192  # bounds the memory that looking up new words needs besides the result
 
 
 class Source(Protocol):
-    """What a file offers: words, and the direction of any word's vector."""
+    """A file of word vectors: its words, and the direction of any word's vector."""
 
     @property
     def vocabulary(self) -> Vocabulary:
-        """The words that have a row of their own, most frequent first."""
+        """Return the words that have a row of their own, most frequent first."""
 
     @property
     def dimension(self) -> int:
-        """Of the vectors."""
+        """Return the dimension of the vectors."""
 
     def vectors(self, words: Sequence[bytes], rows: Rows) -> Floats:
-        """One for each word in UTF-8, of any length, given its row or -1; zero where there is nothing.
+        """Return a vector of any length for each word in UTF-8, given its row or -1; zero if nothing is known.
 
-        It must not depend on the other words: corpora are compared by their bytes.
+        A vector must not depend on the other words: corpora are compared by their bytes.
         """
 
 
 class WordVectors:
-    """Vectors of unit length. Words are looked up as they are; lower-casing is the caller's business.
+    """Word vectors of unit length. Words are looked up as they are; lower-casing is up to the caller.
 
-    At most `cache_bytes` of vectors are kept; when they are full the cache starts anew.
+    The cache holds at most `cache_bytes` of vectors; when it is full, it starts over.
     """
 
     def __init__(self, path: str, source: Source, cache_bytes: int = 128 << 20) -> None:
@@ -45,40 +45,40 @@ class WordVectors:
         self._source = source
         self._capacity = max(1, cache_bytes // (4 * source.dimension))
         self._slots: dict[str, int] = {}
-        self._units = np.empty((self._capacity, source.dimension), np.float32)  # takes memory as it is written to
+        self._units = np.empty((self._capacity, source.dimension), np.float32)  # takes memory only as it is written
         self._known = np.empty(self._capacity, np.bool_)
 
     @property
     def dimension(self) -> int:
-        """The length of each row of `lookup`."""
+        """Return the length of each row of `lookup`."""
         return self._source.dimension
 
     @property
     def vocabulary(self) -> Sequence[str]:
-        """The words of the file in its order, by convention the most frequent first."""
+        """Return the words of the file in its order, by convention the most frequent first."""
         return self._source.vocabulary
 
     def lookup(self, words: Sequence[str]) -> Floats:
-        """A row of unit length for each word, zero for a word of which nothing is known."""
+        """Return a row of unit length for each word; zero if nothing is known of it."""
         result = np.empty((len(words), self.dimension), np.float32)
         for chunk in self._chunks(words):
             result[chunk] = self._units[self._find(words[chunk])]
         return result
 
     def knows(self, words: Sequence[str]) -> npt.NDArray[np.bool_]:
-        """Whether each word is in the vocabulary itself: sub-words give vectors to others too."""
+        """Return whether each word is in the vocabulary itself: sub-words give vectors to other words too."""
         result = np.empty(len(words), np.bool_)
         for chunk in self._chunks(words):
             result[chunk] = self._known[self._find(words[chunk])]
         return result
 
     def _chunks(self, words: Sequence[str]) -> list[slice]:
-        """Pieces that fit into the cache."""
+        """Cut the words into slices that fit into the cache."""
         size = min(self._capacity, _WORDS_AT_ONCE)
         return [slice(start, start + size) for start in range(0, len(words), size)]
 
     def _find(self, words: Sequence[str]) -> npt.NDArray[np.intp]:
-        """Where in the cache the vectors of these words are, now that they are there."""
+        """Return where the vectors of these words are in the cache, after adding those that are missing."""
         if new := [word for word in dict.fromkeys(words) if word not in self._slots]:
             if len(self._slots) + len(new) > self._capacity:
                 self._slots.clear()

@@ -1,4 +1,4 @@
-"""One row for each word: text as word2vec, fastText and GloVe write it, and numpy matrices with a list of words."""
+"""Read tables of one row per word: word2vec, fastText and GloVe text, and numpy matrices with a list of words."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ _HEADER = re.compile(rb"(\d+) (\d+)\s*")
 
 @dataclass(frozen=True)
 class Table:
-    """A matrix with a word for each row; it has nothing for other words."""
+    """A matrix with a word for each row, and nothing for other words."""
 
     vocabulary: Vocabulary
     matrix: npt.NDArray[np.floating]
 
     @property
     def dimension(self) -> int:
-        """Of the vectors."""
+        """Return the dimension of the vectors."""
         return int(self.matrix.shape[1])
 
     def vectors(self, words: Sequence[bytes], rows: Rows) -> Floats:
-        """The rows, zero for an unknown word."""
+        """Return the row of each word; zero for an unknown one."""
         result = np.zeros((len(words), self.dimension), np.float32)
         known = rows >= 0
         result[known] = self.matrix[rows[known]]
@@ -61,7 +61,7 @@ def open_text(path: str) -> Iterator[IO[bytes]]:
 
 
 def read_text(path: str, max_words: int | None = None) -> Table:
-    """Read lines of a word and its numbers, with or without a first line that tells how many there are of both."""
+    """Read lines of a word and its numbers, with or without a first line that counts both."""
     with open_text(path) as file:
         first = file.readline(_BLOCK)
         header = _HEADER.fullmatch(first)
@@ -78,7 +78,7 @@ def read_text(path: str, max_words: int | None = None) -> Table:
 
 
 def _read_lines(path: str, file: IO[bytes], lines: list[bytes], dimension: int, max_words: int | None) -> Table:
-    """Go on behind `lines`, the first ones."""
+    """Read the table, starting with `lines`, which have been read already."""
     limit = max_words or sys.maxsize
     before = 1 - len(lines)  # lines before the first word: the header
     matrix, count = np.empty((0, dimension), np.float32), 0
@@ -86,7 +86,7 @@ def _read_lines(path: str, file: IO[bytes], lines: list[bytes], dimension: int, 
     while lines := (lines or file.readlines(_BLOCK))[: limit - count]:
         words, rows = _parse(path, before + count + 1, lines, dimension)
         total = count + len(lines)
-        if total > len(matrix):  # in place, so that there are never two of them
+        if total > len(matrix):  # in place, so that there are never two copies
             matrix.resize((max(total, len(matrix) * 5 // 4), dimension), refcheck=False)
         matrix[count:total] = rows
         ends.append(len(text) + np.cumsum(np.fromiter(map(len, words), np.int64, len(words))))
@@ -98,7 +98,7 @@ def _read_lines(path: str, file: IO[bytes], lines: list[bytes], dimension: int, 
 
 
 def _parse(path: str, number: int, lines: list[bytes], dimension: int) -> tuple[list[bytes], Floats]:
-    """The words and the rows of some lines, the first of them with that number."""
+    """Return the words and rows of some lines; `number` is that of the first line."""
     words, numbers = zip(*(_split(line, dimension) for line in lines), strict=True)
     rows = _numbers(numbers, dimension)
     if rows is None:
@@ -112,7 +112,7 @@ def _parse(path: str, number: int, lines: list[bytes], dimension: int) -> tuple[
 
 
 def _split(line: bytes, dimension: int) -> tuple[bytes, bytes]:
-    """A word and its numbers, from the right: some words of GloVe's have spaces inside."""
+    """Split a line into a word and its numbers, from the right: some of GloVe's words contain spaces."""
     line = line.rstrip(b" \r\n")  # fastText leaves a space at the end
     if line.count(b" ") == dimension:
         word, _, numbers = line.partition(b" ")
@@ -123,9 +123,9 @@ def _split(line: bytes, dimension: int) -> tuple[bytes, bytes]:
 
 
 def _numbers(texts: Sequence[bytes], dimension: int) -> Floats | None:
-    """The numbers of each text as a row; None unless each has as many, and all are finite.
+    """Return the numbers of each text as a row; None unless each has `dimension` of them, all finite.
 
-    Arrow's parser is several times faster than numpy's. It wants strings with nothing between them.
+    Arrow's parser is several times faster than numpy's. It needs strings with nothing between them.
     """
     characters = np.frombuffer(b" ".join(texts) + b" ", np.uint8)
     is_space = characters == ord(" ")
@@ -140,9 +140,9 @@ def _numbers(texts: Sequence[bytes], dimension: int) -> Floats | None:
 
 
 def open_npy(path: str, words: str | None = None, max_words: int | None = None) -> Table:
-    """Map a matrix, with a file that has a word for each row: `words`, or X.txt or X.words beside X.npy.
+    """Map a matrix and read the words of its rows from `words`, or from X.txt or X.words next to X.npy.
 
-    It is a text with a word a line, or Parquet, of which the first column is taken.
+    That file is text with one word per line, or Parquet, of which the first column is taken.
     """
     words = words or _words_beside(path)
     starts, ends, text = _read_words(words)
@@ -166,7 +166,7 @@ def _words_beside(path: str) -> str:
 
 
 def _read_words(path: str) -> tuple[Rows, Rows, bytes]:
-    """Where the words start and end in a text of one word a line, and the text."""
+    """Read a file of words; return where they start and end in a text of one word per line, and the text."""
     try:
         with open(path, "rb") as file:
             text = file.read().replace(b"\r\n", b"\n").removesuffix(b"\n")

@@ -1,4 +1,4 @@
-"""The words of a vector file, kept as the bytes they are."""
+"""The vocabulary of a vector file, kept as raw bytes."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ Rows = npt.NDArray[np.int64]
 class Vocabulary(Sequence[str]):
     """The words in the order of the file, and the row of each.
 
-    Two million words as a list and a dictionary would cost every worker some 300 MB. Here their bytes stay where
+    Two million words as a list and a dictionary would cost every worker about 300 MB. Here their bytes stay where
     they are, often in a file that all workers have mapped, and a row is found by searching their sorted hashes.
-    Of a word that occurs twice the first row counts.
+    If a word occurs twice, its first row counts.
     """
 
     def __init__(self, text: bytes | mmap.mmap, starts: Rows, ends: Rows) -> None:
@@ -41,7 +41,7 @@ class Vocabulary(Sequence[str]):
         return self._word(index).decode("utf-8", "backslashreplace")
 
     def rows(self, words: Sequence[bytes]) -> Rows:
-        """The row of each word, -1 for one that is not there."""
+        """Return the row of each word, -1 for a word that is not in the vocabulary."""
         hashes = np.fromiter(map(hash, words), np.int64, len(words))
         places = np.searchsorted(self._hashes, hashes)
         found = map(self._row, words, hashes.tolist(), places.tolist())

@@ -1,4 +1,4 @@
-"""Checks before any hour is paid: the cheap ones, which every build begins with, and the thorough ones of a doctor.
+"""Checks before any hour is paid for: cheap ones, which start every build, and the thorough ones of `corpusgen doctor`.
 
-A check is a function that yields lines: a colour, what was looked at, what was found, what to do.
+A check is a function that yields lines: a colour, what was checked, what was found, what to do.
 """

@@ -1,6 +1,6 @@
-"""The checks that every build begins with: nothing is loaded, written, or asked of a cluster.
+"""The checks that start every build: they load nothing, write nothing, and contact no cluster.
 
-What a build finds out by itself in its first second (whether the store can be written to, say) is left to it.
+What a build finds out by itself in its first second, such as whether it can write to the store, is not checked here.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from corpusgen.config.build import BuildConfig
 from corpusgen.corpus.build import check_workers, passes_of, stages_of
+from corpusgen.corpus.recipes import recipe_of
 from corpusgen.engine.stage import Stage
 from corpusgen.errors import ConfigError
 from corpusgen.models.encoders import choose_device, choose_dtype
@@ -23,9 +24,10 @@ log = logging.getLogger(__name__)
 
 
 def before_build(config: BuildConfig, until: str | None, *, on_ray: bool, here: bool) -> list[Stage]:
-    """Say what is yellow; what is red is a ConfigError. `here`: the workers will be on this machine.
+    """Check a build: warn about yellow findings, and raise ConfigError for red ones.
 
-    Returns the stages of all passes, for a look at a cluster as soon as there is a connection to it.
+    `here` means that the workers will be on this machine. Returns the stages of all passes, so that a cluster can be
+    checked as soon as there is a connection to it.
     """
     stages = stages_of(config, Store.at(config.store), until)
     lines = list(_cheap(config, until, stages, on_ray, here))
@@ -41,11 +43,12 @@ def before_build(config: BuildConfig, until: str | None, *, on_ray: bool, here: 
 
 def _cheap(config: BuildConfig, until: str | None, stages: Sequence[Stage], on_ray: bool, here: bool) -> Iterator[Line]:
     check_workers(config)
-    triples = "generate" in passes_of(config) and until in (None, "generate")
+    last = recipe_of(config).product.pass_name
+    triples = last in passes_of(config) and until in (None, last)
     yield from places.sources(config)
     yield from places.disk(config)
     yield from packages(config, stages, here)
-    if here:  # elsewhere, the build says itself what it cannot look at
+    if here:  # elsewhere, the build itself reports what it cannot check
         yield from models.present(stages, here)
     if not on_ray and triples and config.masked:
         choose_dtype(config.masked.dtype, choose_device(config.generate.device))

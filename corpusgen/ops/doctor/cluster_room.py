@@ -1,4 +1,4 @@
-"""Machines against what stages ask for: this one, or the nodes of a cluster, each looked at by a task of its own."""
+"""Checks of what stages ask for against this machine or the nodes of a cluster, each examined by its own task."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from corpusgen.ops.doctor.findings import Line, amount
 from corpusgen.ops.doctor.machine import Machine, look_around
 
 Requests = Sequence[tuple[Stage, Resources]]
-"""Stages, and what a worker of each asks for."""
+"""Stages, and the resources that a worker of each asks for."""
 
 _NODE_SECONDS = 60.0
 _SKEW_SECONDS = 60.0
@@ -27,26 +27,26 @@ _SKEW_SECONDS = 60.0
 
 @dataclass(frozen=True)
 class Node:
-    """A machine that may run workers, and what it offers them by Ray's names."""
+    """A machine that may run workers, and what it offers them by Ray's resource names."""
 
     name: str
     offers: Mapping[str, float]
     machine: Machine | None
-    """None where nobody has looked."""
+    """None if the machine was not examined."""
     problem: str = ""
     ahead: float = 0.0
     """Seconds by which its clock is ahead of ours."""
 
 
 def this_node(machine: Machine | None = None) -> Node:
-    """This machine as the only node of a Ray that is started here."""
+    """Return this machine as the only node of a Ray that is started here."""
     return Node("this machine", this_machine(), machine)
 
 
 def cluster_nodes(paths: Sequence[str]) -> list[Node]:
-    """The nodes of the cluster that this process is connected to, looked at all at once."""
+    """Return the nodes of the cluster that this process is connected to, examined all at once."""
     alive = [node for node in ray.nodes() if node["Alive"]]
-    # A process of its own, which ends: one that has looked at a GPU would keep some of its memory.
+    # A separate process, which ends: one that has used a GPU would keep some of its memory.
     look = ray.remote(num_cpus=0, max_calls=1, max_retries=0)(look_around)
     started = time.time()
     calls = []
@@ -69,7 +69,7 @@ def _node(node: Mapping[str, object], call: ray.ObjectRef, started: float) -> No
 
 
 def cluster_lines(nodes: Sequence[Node], here: Machine) -> Iterator[Line]:
-    """What the cluster is made of, and where it differs from this machine."""
+    """Describe the cluster, and report where it differs from this machine."""
     totals = {name: sum(node.offers.get(name, 0) for node in nodes) for name in ("CPU", "GPU", "memory")}
     finding = f"{len(nodes)} nodes, {totals['CPU']:g} CPUs, {totals['GPU']:g} GPUs, {amount(totals['memory'])}"
     yield Line("green", "cluster", finding + ("; more may come" if may_grow() else ""))
@@ -92,7 +92,7 @@ def cluster_lines(nodes: Sequence[Node], here: Machine) -> Iterator[Line]:
 
 
 def schedulable(requests: Requests, nodes: Sequence[Node], growing: bool) -> Iterator[Line]:
-    """Stages whose workers no node has room for; where nodes may come, that need not be for ever."""
+    """Report stages whose workers fit on no node; if nodes may be added, this may pass."""
     found = False
     for stage, request in requests:
         asked = lacking(request, [node.offers for node in nodes])
@@ -111,7 +111,7 @@ def schedulable(requests: Requests, nodes: Sequence[Node], growing: bool) -> Ite
 
 
 def devices(requests: Requests) -> Iterator[Line]:
-    """Models that are told to run on a GPU, or as only a GPU can, by workers that see none."""
+    """Report models that are set to run on a GPU, or as only a GPU can, in workers that see none."""
     for stage, request in requests:
         if (reason := stage.gpu_only()) and not request.gpus:
             finding = f"{reason.because}, but its workers ask for no GPU, and so see none"
@@ -121,7 +121,7 @@ def devices(requests: Requests) -> Iterator[Line]:
 
 
 def idle_gpus(config: BuildConfig, requests: Requests, nodes: Sequence[Node]) -> Iterator[Line]:
-    """GPUs that no stage asks for."""
+    """Report GPUs that no stage asks for."""
     able = [(stage, request) for stage, request in requests if stage.can_use_gpu]
     asked = any(request.gpus for _, request in able)
     if able and not asked and config.generate.device == "auto" and any(node.offers.get("GPU") for node in nodes):
@@ -130,7 +130,7 @@ def idle_gpus(config: BuildConfig, requests: Requests, nodes: Sequence[Node]) ->
 
 
 def models_on_nodes(requests: Requests, nodes: Sequence[Node]) -> Iterator[Line]:
-    """Files of models on the nodes that have room for the stages that load them."""
+    """Check the files of models on the nodes that have room for the stages that load them."""
     for model in models_used(stage for stage, _ in requests):
         users = [request for stage, request in requests if model in stage.uses()]
         places = [node for node in nodes if any(lacking(request, [node.offers]) is None for request in users)]
@@ -143,7 +143,7 @@ def models_on_nodes(requests: Requests, nodes: Sequence[Node]) -> Iterator[Line]
 
 
 def memory_of_gpus(config: BuildConfig, requests: Requests, nodes: Sequence[Node]) -> Iterator[Line]:
-    """What workers on GPUs need against what those have; StageError if a model cannot be looked at."""
+    """Compare the GPU memory that workers need with what the GPUs have; raise StageError if a model cannot be read."""
     for stage, request in requests:
         if request.gpus and (need := stage.gpu_need(config.filters.min_words or 1)):
             places = [node.machine for node in nodes if node.machine and lacking(request, [node.offers]) is None]

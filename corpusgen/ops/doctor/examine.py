@@ -1,4 +1,4 @@
-"""All checks, the thorough ones too: models are loaded, the store is tried out, nodes of a cluster are looked at."""
+"""All checks, including the thorough ones: they load models, try out the store, and examine the nodes of a cluster."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from corpusgen.config.build import BuildConfig
 from corpusgen.corpus.build import check_workers, content_of, passes_of, stages_of
+from corpusgen.corpus.recipes import recipe_of
 from corpusgen.engine.cluster import is_this_machine, may_grow, ray_cluster
 from corpusgen.errors import ConfigError
 from corpusgen.ops.doctor import cluster_room as room
@@ -18,7 +19,7 @@ from corpusgen.store import Store
 
 
 def examine(config: BuildConfig | None, address: str | None) -> Iterator[Line]:
-    """All checks: of this machine, of the settings if there are any, of the cluster if one is named."""
+    """Run all checks: of this machine, of the settings if given, and of the cluster if one is named."""
     machine = look_around()
     yield from machine_lines(machine)
     yield from installed()
@@ -32,7 +33,7 @@ def examine(config: BuildConfig | None, address: str | None) -> Iterator[Line]:
         yield Line("red", "settings", str(error))
         return
     yield Line("green", "settings", f"complete for {', '.join(names)}")
-    yield from reported("build", _build(config, address, machine, "generate" in names))
+    yield from reported("build", _build(config, address, machine, recipe_of(config).product.pass_name in names))
 
 
 def _build(config: BuildConfig, address: str | None, machine: Machine, triples: bool) -> Iterator[Line]:

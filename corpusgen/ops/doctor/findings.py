@@ -1,4 +1,4 @@
-"""What a check says: a colour, what was looked at, what was found, and what to do about it."""
+"""The lines of a check: a colour, what was checked, what was found, and what to do about it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from corpusgen.errors import CorpusgenError
+from corpusgen.io.units import amount as amount  # re-exported for the checks, which all write findings
 
 Status = Literal["green", "yellow", "red", "grey"]
 _STATUS = 6
@@ -14,7 +15,7 @@ _STATUS = 6
 
 @dataclass(frozen=True)
 class Line:
-    """Green is well, yellow may be costly, red cannot work, grey was not looked at or is not needed."""
+    """A finding. Green is fine, yellow may be costly, red cannot work, grey was not checked or is not needed."""
 
     status: Status
     what: str
@@ -22,26 +23,18 @@ class Line:
     remedy: str = ""
 
     def text(self) -> str:
-        """As one reads it behind its status: the remedy on a line of its own."""
+        """Return the text after the status, with the remedy on its own line."""
         finding = f"{self.finding}\n→ {self.remedy}" if self.remedy else self.finding
         return f" {self.what:24} " + finding.replace("\n", "\n" + " " * (_STATUS + 26))
 
     def status_word(self) -> str:
-        """The status, as wide as the longest."""
+        """Return the status, padded to the longest one."""
         return f"{self.status:{_STATUS}}"
 
 
 def reported(what: str, check: Iterator[Line]) -> Iterator[Line]:
-    """The lines of a check; an error that it meets is a red one, since it says itself what to do."""
+    """Yield the lines of a check; turn an error into a red line, since its message says what to do."""
     try:
         yield from check
     except CorpusgenError as error:
         yield Line("red", what, str(error))
-
-
-def amount(size: float) -> str:
-    """Bytes as one reads them."""
-    for unit, limit in (("GB", 1e9), ("MB", 1e6)):
-        if size >= limit:
-            return f"{size / limit:,.1f} {unit}"
-    return f"{size / 1e3:,.0f} kB"

@@ -1,4 +1,4 @@
-"""Compare what a worker takes of a GPU's memory with what the GPU has."""
+"""A check of the GPU memory that a worker takes against what the GPU has."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from corpusgen.models.gpu_memory import GpuNeed
 from corpusgen.ops.doctor.findings import Line, amount
 from corpusgen.ops.doctor.machine import Gpu
 
-_CUDA = 0.5e9  # what CUDA takes for itself
+_CUDA = 0.5e9  # taken by CUDA itself
 
 
 def gpu_memory(stage: str, need: GpuNeed, request: Resources, gpus: Sequence[Gpu]) -> Line:
-    """The need of a worker against the smallest GPU that it may get, or its share of one."""
+    """Compare the need of a worker with the smallest GPU that it may get, or with its share of one."""
     what = f"GPU memory of {stage}"
     needed = f"about {amount(need.weights + _CUDA)} and {amount(need.batch)} for a batch of {need.tokens:,} tokens"
     if not gpus:

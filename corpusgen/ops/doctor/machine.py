@@ -1,4 +1,4 @@
-"""What a machine has: versions, cores, memory, GPUs, disks. One looks around here, and by a task on other nodes."""
+"""What a machine has: versions, cores, memory, GPUs, disks. Runs here, and as a task on other nodes."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from corpusgen.engine.cluster import available_cores, available_memory
 from corpusgen.ops.doctor.findings import Line, amount
 from corpusgen.ops.doctor.packages import PACKAGE, version_of
 
-# Those that can change what a model says, or that do not speak to other versions of themselves.
+# Packages that can change what a model says, or that are incompatible with other versions of themselves.
 _COMPARED = (PACKAGE, "ray", "torch", "transformers", "tokenizers", "ctranslate2", "pyarrow", "numpy")
-_FULL = 0.05  # with less than that share left, Ray fails tasks
+_FULL = 0.05  # share of free disk space below which Ray fails tasks
 
 
 @dataclass(frozen=True)
 class Gpu:
-    """A GPU and its bytes of memory."""
+    """A GPU and its memory in bytes."""
 
     name: str
     total: int
@@ -31,7 +31,7 @@ class Gpu:
 
 @dataclass(frozen=True)
 class Machine:
-    """What there is, and which of the paths that were asked about are not."""
+    """What a machine has, and which of the given paths it lacks."""
 
     host: str
     versions: Mapping[str, str]
@@ -43,7 +43,7 @@ class Machine:
 
 
 def look_around(paths: Sequence[str] = (), on_a_node: bool = False) -> Machine:
-    """The machine that this runs on. A task of Ray sees no GPUs unless it forgets that it asked for none."""
+    """Examine this machine; with `on_a_node`, show a Ray task all GPUs even though it asked for none."""
     if on_a_node:
         os.environ.pop("CUDA_VISIBLE_DEVICES", None)
     return Machine(
@@ -68,7 +68,7 @@ def _gpus() -> list[Gpu]:
 
 
 def machine_lines(machine: Machine) -> Iterator[Line]:
-    """This machine as it is, whatever is to be built."""
+    """Describe this machine, whatever the build."""
     yield Line("green", "versions", ", ".join(f"{name} {version}" for name, version in machine.versions.items()))
     yield Line("green", "machine", f"{machine.cores} cores, {amount(machine.memory)} of memory")
     for gpu in machine.gpus:

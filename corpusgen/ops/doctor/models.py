@@ -1,4 +1,4 @@
-"""The models that settings name: there, the ones that are meant, loadable, and fit for each other."""
+"""Checks of the models that settings name: present, the right versions, loadable, and fit for each other."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from corpusgen.store import CommittedTable, Store
 from corpusgen.text.language import IdentifyLanguage
 from corpusgen.text.segment import SegmentSentences
 
-# Shares below which few words can be used, and those below which the files cannot be meant for each other.
+# Shares below which few words can be used, and shares below which the files cannot belong together.
 _KNOWN_WORDS = (0.8, 0.5)
 _KNOWN_CANDIDATES = (0.7, 0.2)
 _ONE_PIECE = (0.4, 0.1)
 
 
 def present(stages: Sequence[Stage], here: bool) -> Iterator[Line]:
-    """Whether the models are there. If they are used on other machines, their absence here need not matter."""
+    """Report models that are missing. If other machines use them, their absence here may not matter."""
     for model in models_used(stages):
         if not model.is_absent():
             continue
@@ -50,13 +50,13 @@ def present(stages: Sequence[Stage], here: bool) -> Iterator[Line]:
 
 
 def hashes(described: Mapping[str, Mapping[str, Any]]) -> Iterator[Line]:
-    """Which versions they are; whether a corpus was begun with others is another check."""
+    """Report the versions of the models; whether a corpus was begun with others is another check."""
     for role, model in described.items():
         yield Line("green", role, f"{model['id']}, {version_text(model)}")
 
 
 def loads(stages: Sequence[Stage], here: bool) -> Iterator[Line]:
-    """Set up, on this machine, the stages that load something and need nothing of the store."""
+    """Set up, on this machine, the stages that load something and need nothing from the store."""
     for stage in stages:
         if isinstance(stage, RoundTrip) and not here:  # the GPU that it asks for is elsewhere
             stage = dataclasses.replace(stage, device="auto")
@@ -71,7 +71,7 @@ def _loaded(stage: Stage) -> Iterator[Line]:
 
 
 def match(config: BuildConfig) -> Iterator[Line]:
-    """Whether vectors, masked LM and vocabulary speak of the same words; StageError if one does not load."""
+    """Check that vectors, masked LM and vocabulary share their words; raise StageError if one does not load."""
     assert config.vectors
     assert config.masked
     names = config.vectors.words and local_path(config.vectors.words)
@@ -101,7 +101,7 @@ def match(config: BuildConfig) -> Iterator[Line]:
 
 
 def _words(config: BuildConfig, vectors: WordVectors) -> tuple[Sequence[str], str]:
-    """Words that targets will be like: those of the corpus, if it has come that far."""
+    """Return words like the future targets: those of the corpus, if its vocabulary is committed."""
     store = Store.at(config.store)
     if store.files.exists("corpus.json") and store.pass_store("vocabulary").committed():
         table = CommittedTable(store, "vocabulary", "vocabulary").to_table(["word"])
@@ -122,5 +122,5 @@ def _judged(what: str, share: float, bounds: tuple[float, float], finding: str, 
 
 
 def model_paths(stages: Sequence[Stage]) -> list[str]:
-    """Where models lie on disks, for a look at other machines."""
+    """Return the paths of models on disk, to check on other machines."""
     return [model.path for model in models_used(stages) if model.path is not None]

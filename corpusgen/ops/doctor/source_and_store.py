@@ -1,4 +1,4 @@
-"""Where text comes from and where the corpus goes: readable, writable, large enough, its clock right."""
+"""Checks of the source and the store: readable, writable, large enough, with the right clock."""
 
 from __future__ import annotations
 
@@ -9,29 +9,30 @@ from typing import Any
 
 from corpusgen.config.build import BuildConfig
 from corpusgen.corpus.build import passes_of
+from corpusgen.corpus.recipes import recipe_of
 from corpusgen.io.files import open_files
 from corpusgen.ops.doctor.findings import Line, amount
+from corpusgen.sources.kinds import source_kind
 from corpusgen.sources.locate import SourceFile, find_files, open_binary
-from corpusgen.sources.readers import slices_of
 from corpusgen.store import Store
 from corpusgen.store.check import try_out
 
-# What a store takes, measured on 41 MB of extracted Wikipedia and 6 MB of a dump: of each byte of text 0.5 as
-# sentences and 0.25 as candidates; a sentence for 330 bytes, and of each that is sampled some bytes more.
+# What a store takes, measured on 41 MB of extracted Wikipedia and 6 MB of a dump: for each byte of text, 0.5 as
+# sentences and 0.25 as candidates; one sentence per 330 bytes, and some more bytes for each that is sampled.
 _TEXT_SHARE = 0.8
 _BYTES_A_SENTENCE = 330
 _BYTES_A_TARGET = 180
 _BYTES_A_TRIPLE = 350
 _EXPANSION = {".gz": 2.7, ".bz2": 4.0, ".xz": 4.5, ".zst": 3.0, ".parquet": 2.0}
-_TEXT_IN_A_DUMP = 0.45  # the rest is mark-up
-_UNSURE = 2.0  # by this factor the estimate may err
+_TEXT_IN_A_DUMP = 0.45  # the rest is markup
+_UNSURE = 2.0  # factor by which the estimate may be wrong
 
 _SKEW_SECONDS = 60.0
-_REFUSED_SECONDS = 900.0  # what AWS takes for an attack
+_REFUSED_SECONDS = 900.0  # AWS takes more for an attack
 
 
 def sources(config: BuildConfig) -> Iterator[Line]:
-    """The files that are to be read; ConfigError if there are none."""
+    """Check the files of the source; raise ConfigError if there are none."""
     files = find_files(config.source.paths)
     finding = f"{len(files):,} files, {amount(sum(file.size for file in files))}"
     unreadable = [problem for file in files if "://" not in file.path and (problem := _why_not_opened(file.path))]
@@ -44,7 +45,7 @@ def sources(config: BuildConfig) -> Iterator[Line]:
 
 
 def _why_not_opened(path: str) -> str | None:
-    """By trying: what the mode says need not be what this process may do."""
+    """Return why a file cannot be opened, by opening it: its mode need not say what this process may do."""
     try:
         with open(path, "rb"):
             return None
@@ -58,7 +59,7 @@ def _some(names: Sequence[str], most: int = 3) -> str:
 
 
 def first_bytes(config: BuildConfig) -> Iterator[Line]:
-    """Read a little, since being listed is not being readable on an object store; ConfigError if it tells no units."""
+    """Read a few bytes, since an object store may list a file that it refuses; raise ConfigError if no units follow."""
     file = next((file for file in find_files(config.source.paths) if file.size), None)
     if file is None:
         return
@@ -68,11 +69,11 @@ def first_bytes(config: BuildConfig) -> Iterator[Line]:
     except OSError as error:
         yield Line("red", "source.paths", f"cannot be read: {file.path} ({error})", "change its owner or mode")
         return
-    slices_of(config.source.kind, config.source.paths, config.source.unit_bytes)
+    source_kind(config.source.kind).slices(config.source.paths, config.source.unit_bytes)
 
 
 def store_place(config: BuildConfig) -> Iterator[Line]:
-    """Try the place out: write, list, read, delete, and whether it lets a file be created only once."""
+    """Try out the place of the store: write, list, read, delete, and create a file only once."""
     url = open_files(config.store).url
     folder = url if "://" in url else _nearest_folder(url)
     if folder is None:
@@ -91,7 +92,7 @@ def store_place(config: BuildConfig) -> Iterator[Line]:
 
 
 def _nearest_folder(path: str) -> str | None:
-    """The folder, or the one above it that is there; None if something else is in the way."""
+    """Return the folder, or the nearest existing one above it; None if something else is in the way."""
     while not os.path.isdir(path):
         if os.path.lexists(path):
             return None
@@ -100,7 +101,7 @@ def _nearest_folder(path: str) -> str | None:
 
 
 def store_content(config: BuildConfig, content: Mapping[str, Any]) -> Iterator[Line]:
-    """Whether the corpus that is there, if any, is the one that these settings make; StoreError if not."""
+    """Check that the store has no corpus, or the one that these settings make; raise StoreError if it has another."""
     store = Store.at(config.store)
     if not store.files.exists("corpus.json"):
         yield Line("green", "corpus", "none yet: a build begins one")
@@ -111,7 +112,7 @@ def store_content(config: BuildConfig, content: Mapping[str, Any]) -> Iterator[L
 
 
 def disk(config: BuildConfig) -> Iterator[Line]:
-    """The room for a local store against what it will take, roughly."""
+    """Compare the free space for a local store with what the corpus will roughly take."""
     url = open_files(config.store).url
     folder = None if "://" in url else _nearest_folder(url)
     if folder is None:
@@ -120,7 +121,7 @@ def disk(config: BuildConfig) -> Iterator[Line]:
     needed = estimated_bytes(config, find_files(config.source.paths))
     finding = f"{amount(free)} free in {folder}, the corpus takes about {amount(needed)}"
     remedy = "make room, give another `store`, or take less of the source"
-    begun = os.path.exists(os.path.join(url, "corpus.json"))  # then some of it is there already
+    begun = os.path.exists(os.path.join(url, "corpus.json"))  # then part of it is already there
     if free * _UNSURE < needed and not begun:
         yield Line("red", "room for the store", finding, remedy)
     elif free < needed * _UNSURE:
@@ -130,10 +131,10 @@ def disk(config: BuildConfig) -> Iterator[Line]:
 
 
 def estimated_bytes(config: BuildConfig, files: Sequence[SourceFile]) -> float:
-    """About how large the corpus of these files will be, right within a factor of two on Wikipedia."""
+    """Estimate the size of the corpus of these files; right within a factor of two on Wikipedia."""
     text = sum(file.size * _EXPANSION.get(os.path.splitext(file.path)[1], 1.0) for file in files)
     if config.source.kind == "mediawiki":
         text *= _TEXT_IN_A_DUMP
-    triples = "generate" in passes_of(config)
+    triples = recipe_of(config).product.pass_name in passes_of(config)
     targets = min(config.sample.size, text / _BYTES_A_SENTENCE)
     return _TEXT_SHARE * text + targets * (_BYTES_A_TARGET + triples * _BYTES_A_TRIPLE)

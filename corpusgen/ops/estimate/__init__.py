@@ -1,1 +1,1 @@
-"""What a build will take: a sample of the source goes through every stage here, and the whole is computed from it."""
+"""Estimates of what a build will take: run a sample of the source through every stage here, and compute the whole."""

@@ -1,4 +1,4 @@
-"""The estimate: measure a sample, project the whole, and say it in intervals."""
+"""The estimate: measure a sample, project the whole, and state it in intervals."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from corpusgen.ops.estimate.project import ProjectedStage, Projection, project
 from corpusgen.ops.estimate.uncertain import Interval, Uncertain, total
 from corpusgen.ops.estimate.workers import HOUR, Schedule, cost_of, devices_of, kind_of, parse_workers, schedule
 from corpusgen.store import Store
+from corpusgen.store.products import WORDS
 
 
 @dataclass(frozen=True)
 class StageEstimate:
-    """A stage of the whole build; `share_kept` only where a row becomes one row or none."""
+    """A stage of the whole build; `share_kept` is set only where a row becomes one row or none."""
 
     pass_name: str
     stage: str
@@ -44,7 +45,7 @@ class TableEstimate:
 
 @dataclass(frozen=True)
 class Estimate:
-    """Everything that `corpusgen estimate` says."""
+    """The complete result of `corpusgen estimate`."""
 
     source_bytes: int
     source_files: int
@@ -68,7 +69,7 @@ def estimate(
     workers: Sequence[str] = (),
     say: Say = lambda line: None,
 ) -> Estimate:
-    """What a build of these settings will take, with `workers` if any are given; their store is not looked at."""
+    """Estimate what a build with these settings takes, with `workers` if any are given; does not touch its store."""
     known = [stage.name for stage in stages_of(config, Store.at(config.store))]
     given = parse_workers(workers, known)
     measured = measure(config, targets, say)
@@ -82,10 +83,10 @@ def as_estimate(
     prices: Mapping[str, float],
     workers: Mapping[str, int],
 ) -> Estimate:
-    """Put into words what was computed."""
+    """Turn a projection into an estimate, with intervals, costs and a schedule."""
     stages = projection.stages
     on_gpu = _has_gpu() if any(stage.resources.gpus for stage in stages) else False
-    generate = measured.passes.get("generate")
+    generate = measured.passes.get(WORDS.pass_name)
     by_kind = {
         kind: [stage.seconds * (devices_of(stage) / HOUR) for stage in stages if kind_of(stage) == kind]
         for kind in ("cpu", "gpu")

@@ -1,4 +1,4 @@
-"""What a part of the source tells of all of it: sums that grow with its bytes, and words, which grow more slowly."""
+"""Extrapolation from a part of the source to all of it: sums grow with its bytes, distinct words more slowly."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from corpusgen.ops.estimate.uncertain import DRAWS, Uncertain
 from corpusgen.targets.sampling import fitted_per_word
 from corpusgen.targets.vocabulary import merge_counts
 
-_HEADS = 1.15  # how much the rest of files may differ of which only the beginning was read
-_ONE_PIECE = 2.0  # how much it may differ from a single piece
-_SLACK = 2  # how many times the candidates that a word needs are kept of it, all parts together
+_HEADS = 1.15  # factor by which the rest of a file may differ from its beginning
+_ONE_PIECE = 2.0  # factor by which the rest may differ from a single piece
+_SLACK = 2  # candidates kept for a word, in all parts together, as a multiple of those it needs
 
 
 class WholeSource:
-    """The pieces, drawn again and again with replacement: what else their sums might have been."""
+    """The whole source, with the pieces resampled with replacement to show what else their sums might have been."""
 
     def __init__(self, source: SourceSample, chance: np.random.Generator) -> None:
         self._source, self._chance = source, chance
@@ -31,7 +31,7 @@ class WholeSource:
         self._rest = Uncertain.exactly(1.0).spread(_HEADS if source.heads else 1.0, chance)
 
     def sum_of(self, of_pieces: Sequence[float] | npt.NDArray[np.float64]) -> Uncertain:
-        """The sum over the whole source of what each piece gave."""
+        """Return the sum over the whole source, from the value of each piece."""
         values, source = np.asarray(of_pieces, np.float64), self._source
         number = len(values)
         whole = float(values.sum() / self._pieces.sum() * source.bytes)
@@ -40,12 +40,12 @@ class WholeSource:
         if number == 1:
             return Uncertain.exactly(whole).spread(_ONE_PIECE, self._chance)
         drawn = self._drawn @ values / (self._drawn @ self._pieces) * source.bytes
-        # Of few pieces, drawn again, the spread comes out too small; and what was read is known.
+        # Resampling few pieces makes the spread too small; and the part that was read is known.
         factor = math.sqrt(number / (number - 1) * (1 - source.share))
         return Uncertain(whole, np.maximum(whole + factor * (drawn - whole), 0)) * self._rest
 
     def seconds_of(self, of_pieces: Sequence[float]) -> Uncertain:
-        """The same of seconds. The first piece warmed up: it counts as if it had been as fast as the others."""
+        """Return the sum of seconds. The first piece warmed up: it counts as if it had been as fast as the others."""
         values = np.array(of_pieces, np.float64)
         if len(values) > 1:
             values[0] = self._pieces[0] * values[1:].sum() / self._pieces[1:].sum()
@@ -53,7 +53,10 @@ class WholeSource:
 
 
 def distinct_words(harvest: MeasuredPass, sentences: float) -> float:
-    """How many distinct words so many sentences have, by Heaps' law: as a piece, half of them and all of them do."""
+    """Return the number of distinct words in `sentences` sentences, by Heaps' law.
+
+    It is fitted to the distinct words in one piece, in half of the pieces, and in all of them.
+    """
     sizes, words = (np.array([part.get(name, 0) for part in harvest.part_rows]) for name in ("sentences", "counts"))
     pieces = len(sizes)
     known = [(sizes.mean(), words.mean())]
@@ -68,7 +71,7 @@ def distinct_words(harvest: MeasuredPass, sentences: float) -> float:
 
 
 def most_candidates(vocabulary: pa.Table, times: float, targets: float, parts: int) -> float:
-    """How many candidates are kept of these words at most, if they occur so many times as often, in so many parts."""
+    """Return the most candidates that `parts` parts can keep of these words, if they occur `times` times as often."""
     counts = np.ceil(vocabulary["count"].to_numpy() * times).astype(np.int64)
     per_word = fitted_per_word(pa.table({"count": counts}), max(1, round(targets)))
     return float(np.minimum(counts, min(_SLACK, parts) * per_word).sum())

@@ -1,4 +1,4 @@
-"""Running a sample through the passes of a build, in a store that is gone afterwards, and noting what it took."""
+"""A sample run through the passes of a build, in a temporary store, with measurements of what it takes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from corpusgen.config.build import BuildConfig
-from corpusgen.corpus.build import PASSES, check_workers, passes_of
+from corpusgen.corpus.build import check_workers, passes_of
+from corpusgen.corpus.recipes.words import RECIPE
 from corpusgen.engine import Pass, RunSettings, Stage
 from corpusgen.engine.batch import Batch
 from corpusgen.engine.counters import Tally
@@ -23,45 +24,47 @@ from corpusgen.engine.local import set_up
 from corpusgen.engine.passes import Sink, first_batch, run_pass
 from corpusgen.errors import CorpusgenError
 from corpusgen.ops.estimate.source import SourceSample, sample_source
+from corpusgen.sources.kinds import source_kind
 from corpusgen.store import CommittedTable, PassStore, Plan, StageCount, Store, Unit
+from corpusgen.store.products import WORDS
 from corpusgen.store.status import PassStatus
 from corpusgen.tables import COUNTS, SENTENCES, TARGETS, VOCABULARY
 from corpusgen.targets.vocabulary import count_words
 
-WARM_UP = 20  # targets of the first unit, whose seconds do not count: what is loaded late is loaded then
+WARM_UP = 20  # targets in the first unit, whose seconds do not count: what is loaded late is loaded then
 Say = Callable[[str], None]
 
 
 class Clock:
-    """Seconds since it was made, without those in which this process would have run but had to wait for a CPU."""
+    """A stopwatch that leaves out the time in which this process could have run but had to wait for a CPU."""
 
     def __init__(self) -> None:
         self._start = (time.perf_counter(), time.process_time(), _waited())
 
     def seconds(self) -> float:
-        """What it would have taken on a machine with nothing else to do."""
+        """Return the seconds since the start, as on a machine with nothing else to do."""
         now = (time.perf_counter(), time.process_time(), _waited())
         wall, ran, waited = (after - before for before, after in zip(self._start, now, strict=True))
         return wall * ran / (ran + waited) if ran > 0 and waited > 0 else wall
 
 
 def _waited() -> float:
-    """How long the threads of this process could have run and did not; only Linux tells."""
+    """Return how long the threads of this process waited for a CPU; only Linux tells."""
     nanoseconds = 0
     for file in Path("/proc/self/task").glob("*/schedstat"):
-        with suppress(OSError):  # it has ended meanwhile
+        with suppress(OSError):  # the thread has ended meanwhile
             nanoseconds += int(file.read_text().split()[1])
     return nanoseconds / 1e9
 
 
 class Meter:
-    """An executor: a loop as `LocalExecutor`'s, with a clock for each stage and for the loading of its models."""
+    """An executor: a loop like `LocalExecutor`, with a clock for each stage and for loading its models."""
 
     def __init__(self) -> None:
         self.loading: dict[str, float] = {}
 
     def run(self, pass_: Pass, store: PassStore, units: Sequence[Unit], tally: Tally) -> None:
-        """Do and commit the units; the seconds in their commits are those of the clock."""
+        """Run and commit the units, with the seconds of the clock in their commits."""
         for stage in pass_.stages:
             clock = Clock()
             set_up([stage])
@@ -83,9 +86,9 @@ def _timed(batch: Batch, stage: str, seconds: float) -> Batch:
 
 @dataclass(frozen=True)
 class MeasuredPass:
-    """What the units of a sample gave: of each the counts of its stages and the rows of its parts.
+    """The results of a sample in one pass: for each unit, the counts of its stages and the rows of its parts.
 
-    `rows` are all rows of each table; `other_bytes` is what a unit takes beside its parts.
+    `rows` has all rows of each table; `other_bytes` is what a unit takes besides its parts.
     """
 
     name: str
@@ -97,11 +100,11 @@ class MeasuredPass:
     other_bytes: float
 
     def count(self, stage: int) -> StageCount:
-        """All units together."""
+        """Return the counts of a stage over all units."""
         return sum((unit[stage] for unit in self.units[1:]), self.units[0][stage])
 
     def pace(self, stage: int) -> StageCount:
-        """All units but the first, which warmed up."""
+        """Return the counts of a stage over all units except the first, which warmed up."""
         first, *others = self.units
         return sum((unit[stage] for unit in others[1:]), others[0][stage]) if others else first[stage]
 
@@ -110,8 +113,8 @@ class MeasuredPass:
 class Measured:
     """The sample: what was read of the source, and what each pass made of it.
 
-    `parts` is how many parts its sentences were put into, of the size that a build's have, and `counts` how many words
-    were counted in these; `sample_size` is how many targets were asked for.
+    `parts` is the number of parts that hold its sentences, each the size of a part in a build. `counts` is the number
+    of words counted in them; `sample_size` is the number of targets asked for.
     """
 
     source: SourceSample
@@ -123,7 +126,7 @@ class Measured:
 
 
 def measure(config: BuildConfig, targets: int, say: Say = lambda line: None) -> Measured:
-    """Run a sample of the source, and so many of its targets, through all stages that the settings are complete for."""
+    """Run a sample of the source, and `targets` of its targets, through all stages that the settings allow."""
     check_workers(config)
     names = passes_of(config)
     started = time.perf_counter()
@@ -132,12 +135,12 @@ def measure(config: BuildConfig, targets: int, say: Say = lambda line: None) -> 
         run = _Run(config, say)
         source = run.harvest(stores[0])
         parts, counts = run.regroup(source, stores[1])
-        # As large, for so much of the source, as the whole sample is for all of it.
+        # The same share of the whole sample as was read of the source.
         size = max(targets + WARM_UP, round(config.sample.size * source.share))
         smaller = config.model_copy(update={"sample": config.sample.model_copy(update={"size": size})})
         for name in ("vocabulary", "candidates", "selection", "sample"):
-            run.one(PASSES[name](smaller, stores[1]), stores[1])
-        if "generate" in names:
+            run.one(RECIPE.passes[name].make(smaller, stores[1]), stores[1])
+        if WORDS.pass_name in names:
             run.generate(targets, stores[2])
     return Measured(source, parts, counts, size, run.done, time.perf_counter() - started)
 
@@ -149,8 +152,8 @@ class _Run:
 
     def harvest(self, store: Store) -> SourceSample:
         settings = self._config.source
-        whole = PASSES["harvest"](self._config, store)
-        source = sample_source(whole.slices, settings.kind, settings.unit_bytes, self._config.seed)
+        whole = RECIPE.passes["harvest"].make(self._config, store)
+        source = sample_source(whole.slices, source_kind(settings.kind).cut_at, settings.unit_bytes, self._config.seed)
         if not source.pieces:
             raise CorpusgenError("source.paths: the files are empty: there is nothing to estimate from")
         self._say(f"reading {source.share:.1%} of {source.bytes / 1e6:,.1f} MB in {len(source.pieces)} pieces")
@@ -163,7 +166,7 @@ class _Run:
         return source
 
     def _why_nothing(self, store: Store) -> str:
-        """For which reasons rows were rejected, and what some of the records are in quarantine for."""
+        """Return the reasons for rejected rows, and the errors of some records in quarantine."""
         status = PassStatus(store.pass_store("harvest"))
         totals = status.refresh()
         reasons = sorted({reason for stage in totals.stages.values() for reason in stage.rejected})
@@ -173,7 +176,7 @@ class _Run:
         return "; ".join(filter(None, (rejected, failed)))
 
     def regroup(self, source: SourceSample, store: Store) -> tuple[int, int]:
-        """Commit the sentences in parts as large as a build's, for what reads parts; how many, with how many counts."""
+        """Commit the sentences in parts as large as a build's; return how many parts, and how many rows of counts."""
         sentences = self.done["harvest"].rows["sentences"]
         parts = min(sentences.num_rows, max(1, round(source.units * source.share)))
         cuts = [sentences.num_rows * number // parts for number in range(parts + 1)]
@@ -183,7 +186,7 @@ class _Run:
         return parts, sum(table["counts"].num_rows for table in tables)
 
     def generate(self, number: int, store: Store) -> None:
-        """Some of the targets, at random, in units of the size that the build's have; a small one before."""
+        """Run some targets, at random, in units as large as the build's, after a small one."""
         targets = self.done["sample"].rows["targets"]
         chosen = np.random.default_rng(self._config.seed).permutation(targets.num_rows)[: number + WARM_UP]
         if not len(chosen):
@@ -191,7 +194,7 @@ class _Run:
         targets = targets.take(pa.array(np.sort(chosen)))
         _commit_tables(store, "sample", [{"targets": targets}], {"targets": TARGETS})
         _commit_tables(store, "vocabulary", [self.done["vocabulary"].rows], {"vocabulary": VOCABULARY})
-        pass_ = PASSES["generate"](self._config, store)
+        pass_ = RECIPE.passes[WORDS.pass_name].make(self._config, store)
         self._say(f"{len(chosen):,} targets through {', '.join(stage.name for stage in pass_.stages)}")
         record = {**pass_.slices[0][0], "first": 0}
         size = self._config.generate.unit_targets
@@ -220,7 +223,7 @@ class _Run:
 def _commit_tables(
     store: Store, pass_name: str, units: Sequence[Mapping[str, pa.Table]], schemas: Mapping[str, pa.Schema]
 ) -> None:
-    """Tables as the pass of that name would have left them."""
+    """Commit tables as the pass of that name would have."""
     pass_store = store.pass_store(pass_name)
     plan = Plan.of("estimate", [[{"unit": number}] for number in range(len(units))], schemas)
     pass_store.ensure_plan(plan)

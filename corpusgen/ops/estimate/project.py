@@ -1,8 +1,8 @@
-"""From what a sample took to what the whole build will take.
+"""The projection from what a sample took to what the whole build will take.
 
-Three things make an estimate uncertain, and all are in its draws: that only some pieces of the source were read (they
-are drawn again and again), that only some targets were tried (their fates follow a Dirichlet distribution), and that no
-machine does the same work in the same time twice.
+Three things make an estimate uncertain, and its draws reflect all of them: only some pieces of the source were read
+(they are resampled), only some targets were tried (their fates follow a Dirichlet distribution), and no machine does
+the same work twice in the same time.
 """
 
 from __future__ import annotations
@@ -16,23 +16,25 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from corpusgen.config.build import BuildConfig
-from corpusgen.corpus.build import GROUP_ROWS
+from corpusgen.corpus.recipes.words import GROUP_ROWS
 from corpusgen.engine import Resources
 from corpusgen.ops.estimate.extrapolate import WholeSource, distinct_words, most_candidates
 from corpusgen.ops.estimate.measure import Measured, MeasuredPass
 from corpusgen.ops.estimate.uncertain import DRAWS, Uncertain
 from corpusgen.store.parts import encoded
+from corpusgen.store.products import WORDS
 from corpusgen.tables import PARAPHRASES_TABLE
 
 SPEED = 1.5
-"""How many times faster or slower than measured a stage may be. The same harvest, run four times on a shared machine of
-two cores, took a stage up to 1.4 times as long as another time, waiting for a CPU not counted."""
-_MOST = 5.0  # times faster or slower, of a stage that took next to nothing
-_SHORT = 0.1  # seconds: one that took only so long may be another such factor off
-_FEW = 0.7  # texts differ in length: the factor of a single row; that of n rows is smaller by the root of n
-_BYTES = 1.1  # parts of other rows, and of other sizes, compress differently
-_OTHER_WORDS = 1.15  # how much targets may differ of which the sample had not enough words
-_GUESS = 1.5  # what was computed from a rule of thumb
+"""How many times faster or slower than measured a stage may be. In four runs of the same harvest on a shared machine
+with two cores, a stage took up to 1.4 times as long in one run as in another, not counting waits for a CPU.
+"""
+_MOST = 5.0  # limit of the factor, for a stage that took next to nothing
+_SHORT = 0.1  # seconds: a stage that took only this long gets 1 added to its factor
+_FEW = 0.7  # texts differ in length: added to the factor for one row; for n rows, divided by the root of n
+_BYTES = 1.1  # parts with other rows, or of other sizes, compress differently
+_OTHER_WORDS = 1.15  # factor by which targets may differ if the sample had too few words
+_GUESS = 1.5  # factor for values from a rule of thumb
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,7 @@ class ProjectedTable:
 
 @dataclass(frozen=True)
 class Projection:
-    """The whole build; `other_bytes` are those of plans and commits."""
+    """The whole build; `other_bytes` is the size of plans and commits."""
 
     stages: Sequence[ProjectedStage]
     tables: Sequence[ProjectedTable]
@@ -87,12 +89,12 @@ class _Projector:
         sentences, counts = self._harvest()
         targets = self._sampling(sentences, counts)
         few = self._words_are_few()
-        if "generate" in self._measured.passes:
+        if WORDS.pass_name in self._measured.passes:
             self._generate(targets, few)
         return Projection(self._stages, self._tables, self._other_bytes, few)
 
     def _harvest(self) -> tuple[Uncertain, Uncertain]:
-        """How many sentences there will be, and how many rows of counts."""
+        """Project the harvest; return the number of sentences, and of rows of counts."""
         done, units = self._measured.passes["harvest"], self._source.units
         whole = WholeSource(self._source, self._chance)
         rows = Uncertain.exactly(units)
@@ -106,7 +108,7 @@ class _Projector:
         return rows, counts
 
     def _sampling(self, sentences: Uncertain, counts: Uncertain) -> Uncertain:
-        """Vocabulary, candidates, selection and sample; how many targets there will be."""
+        """Project the passes vocabulary, candidates, selection and sample; return the number of targets."""
         passes, settings, units = self._measured.passes, self._config.sample, self._source.units
         parts = Uncertain.exactly(units)
         words = distinct_words(passes["harvest"], sentences.value) * (1 - settings.drop_top_share)
@@ -133,11 +135,11 @@ class _Projector:
     def _merging(
         self, done: MeasuredPass, parts: Uncertain, rows_out: Uncertain, read: Uncertain, sampled: int
     ) -> None:
-        """A stage that reads parts of another table: its seconds grow with the rows of that; `sampled` were sampled."""
+        """Project a stage that reads another table: its seconds grow with the rows read; the sample had `sampled`."""
         self._stage(done, 0, parts, rows_out, read * (done.count(0).seconds / max(1, sampled)))
 
     def _candidates(self, targets: float) -> Uncertain:
-        """As many as the limits of the words allow, in the proportion in which they did so in the sample."""
+        """Return as many candidates as the words' limits allow, in the proportion that the sample had."""
         passes, source = self._measured.passes, self._source
         words, found = passes["vocabulary"].rows["vocabulary"], passes["candidates"].rows["candidates"].num_rows
         selected = passes["selection"].rows["selection"].num_rows
@@ -145,16 +147,16 @@ class _Projector:
         return self._guess(found * most_candidates(words, 1 / source.share, targets, source.units) / max(1.0, allowed))
 
     def _words_are_few(self) -> bool:
-        """Whether the sample has too few words to tell which ones a build would choose its targets from."""
+        """Return whether the sample has too few words to tell which ones a build would choose its targets from."""
         words = self._measured.passes["vocabulary"].rows["vocabulary"]
         seen_again = pc.sum(pc.greater(words["count"], 1)).as_py() or 0
         return self._source.share < 1 and bool(2 * seen_again < self._config.sample.vocabulary)
 
     def _generate(self, targets: Uncertain, few: bool) -> None:
-        done = self._measured.passes["generate"]
+        done = self._measured.passes[WORDS.pass_name]
         units = max(1, math.ceil(targets.value / self._config.generate.unit_targets))
         counts = [done.count(index) for index in range(len(done.stages))]
-        # Of every target, at which stage it ended; that none ended at one does not say that none ever will.
+        # At which stage each target ended. That none ended at a stage does not mean that none ever will.
         ended = np.array([*(count.rows_in - count.rows_out for count in counts[1:]), counts[-1].rows_out])
         fates = self._chance.dirichlet(ended + 0.5, DRAWS)
         drawn = self._chance.multinomial(np.rint(targets.draws).astype(np.int64), fates)
@@ -170,23 +172,23 @@ class _Projector:
             seconds = rows * (paced.seconds / max(1, paced.rows_in if index else paced.rows_out))
             self._stage(done, index, rows_in, rows_out, seconds)
             rows_in = rows_out
-        tables = {"triples": rows_out, "rejects": targets - rows_out}
+        tables = {WORDS.table: rows_out, WORDS.rejects: targets - rows_out}
         if PARAPHRASES_TABLE in done.rows:
-            made, enriched = done.rows["triples"].num_rows, done.rows[PARAPHRASES_TABLE].num_rows
+            made, enriched = done.rows[WORDS.table].num_rows, done.rows[PARAPHRASES_TABLE].num_rows
             share = Uncertain(enriched / max(1, made), self._chance.beta(enriched + 0.5, made - enriched + 0.5, DRAWS))
             tables[PARAPHRASES_TABLE] = rows_out * share
-            alike = done.rows["triples"].select(["id", "positive"])  # there may be none of the others in the sample
+            alike = done.rows[WORDS.table].select(["id", "positive"])  # the sample may have none of the others
             done = replace(done, rows={**done.rows, PARAPHRASES_TABLE: alike})
         self._pass(done, units, tables)
 
     def _guess(self, value: float) -> Uncertain:
-        """A number that follows from a rule of thumb."""
+        """Return a number from a rule of thumb, with its uncertainty."""
         return Uncertain.exactly(value).spread(_GUESS, self._chance)
 
     def _stage(
         self, done: MeasuredPass, index: int, rows_in: Uncertain, rows_out: Uncertain, seconds: Uncertain
     ) -> None:
-        """Of speed we know most where a stage took long, and had many rows."""
+        """Add a stage; its speed is most certain where it took long and had many rows."""
         stage, paced = done.stages[index], done.pace(index)
         rows = max(paced.rows_in, paced.rows_out, 1)
         factor = min(_MOST, SPEED + _SHORT / max(paced.seconds, 1e-9) + _FEW / math.sqrt(rows))
@@ -197,7 +199,7 @@ class _Projector:
         )
 
     def _pass(self, done: MeasuredPass, units: int, tables: Mapping[str, Uncertain]) -> None:
-        """The tables of a pass, and what its units take beside them."""
+        """Add the tables of a pass, and what its units take besides them."""
         self._other_bytes += done.other_bytes * units
         for name, rows in tables.items():
             size = rows * 0.0
@@ -208,7 +210,7 @@ class _Projector:
 
 
 def _part_bytes(table: pa.Table, rows: float) -> float:
-    """The size of a part with so many such rows; what a part takes however few they are is known from one row."""
+    """Return the size of a part with `rows` such rows; one row shows what a part takes however few it has."""
     known = max(1, min(table.num_rows, round(rows)))
     one, some = (encoded(table.slice(0, number)).size for number in (1, known))
     return float(one + (some - one) / (known - 1) * (rows - 1)) if known > 1 else float(one * rows)

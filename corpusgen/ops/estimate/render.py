@@ -1,9 +1,10 @@
-"""An estimate for the terminal."""
+"""The text of an estimate for the terminal."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from corpusgen.io.units import SIZES, TIMES, Unit, largest_unit
 from corpusgen.ops.estimate.estimate import Estimate, StageEstimate
 from corpusgen.ops.estimate.uncertain import Interval
 from corpusgen.ops.estimate.workers import Schedule
@@ -12,7 +13,7 @@ _HEADS = (("", 14), ("rows in", 37), ("rows out", 39), ("kept", 24), ("s/1,000 r
 
 
 def lines(found: Estimate) -> Iterator[str]:
-    """What the build will take, stage by stage, with 90 % intervals in brackets."""
+    """Yield what the build will take, stage by stage, with 90 % intervals in brackets."""
     read = f"{found.share_read:.1%} of {found.source_bytes / 1e6:,.1f} MB in {found.source_files:,} files"
     yield f"from {read} and {found.targets_tried:,} targets, in {found.seconds:,.0f} s; in brackets: 90 % intervals"
     yield ""
@@ -92,25 +93,21 @@ def _decimal(of: Interval) -> str:
 
 
 def _short(value: float) -> str:
-    """Three digits that count, whatever the size."""
+    """Return a number with about three significant digits, whatever its size."""
     if value >= 100 or value == 0:
         return f"{value:,.0f}"
     return f"{value:.3g}" if value >= 0.001 else f"{value:.1e}"
 
 
 def _size(of: Interval) -> str:
-    return _in_units(of, _SIZES)
+    return _in_units(of, SIZES)
 
 
 def _time(hours: Interval) -> str:
-    return _in_units(Interval(*(value * 3600 for value in hours)), _TIMES)
+    return _in_units(Interval(*(value * 3600 for value in hours)), TIMES)
 
 
-def _in_units(of: Interval, units: Sequence[tuple[float, str]]) -> str:
-    """All three numbers in the largest unit of which there is at least one."""
-    unit, name = next((pair for pair in units if of.value >= pair[0]), units[-1])
+def _in_units(of: Interval, units: Sequence[Unit]) -> str:
+    """Return all three numbers in the largest unit that the value reaches."""
+    unit, name = largest_unit(of.value, units)
     return f"{_decimal(Interval(*(value / unit for value in of)))} {name}"
-
-
-_SIZES = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "bytes"))
-_TIMES = ((3600.0, "h"), (60.0, "min"), (1.0, "s"))

@@ -1,8 +1,7 @@
-"""Which pieces of the source are read for an estimate: ranges of bytes, spread evenly over all files.
+"""The pieces of the source that an estimate reads: ranges of bytes, spread evenly over all files.
 
-The bytes of all files, one after the other, are cut into as many strata as there are to be pieces; each gives one
-piece, at a place drawn at random. A compressed file that can only be read from its beginning gives what it has to give
-there.
+The bytes of all files, one after the other, are cut into as many strata as there will be pieces. Each stratum gives
+one piece, at a random place. A compressed file that can only be read from its beginning gives its pieces there.
 """
 
 from __future__ import annotations
@@ -20,16 +19,16 @@ from corpusgen.sources.locate import open_binary
 from corpusgen.sources.streams import COMPRESSED, TO_THE_END, decompressed
 
 PIECES = 64
-PIECE_BYTES = 1 << 18  # of text: some seconds of work for all of them, and a vocabulary that says something
-_STREAM = b"BZh91AY&SY"  # what a bz2 stream begins with
-_TEXT_PER_BZ2 = 4  # bytes of text to a byte of it
+PIECE_BYTES = 1 << 18  # of text: some seconds of work for all pieces, and a meaningful vocabulary
+_STREAM = b"BZh91AY&SY"  # the beginning of a bz2 stream
+_TEXT_PER_BZ2 = 4  # bytes of text per byte of bz2
 
 Record = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Piece:
-    """A unit to read, and how many bytes on the disk it stands for."""
+    """A unit to read, and the number of bytes on disk that it stands for."""
 
     record: Record
     bytes: float
@@ -37,9 +36,9 @@ class Piece:
 
 @dataclass(frozen=True)
 class SourceSample:
-    """The pieces; `bytes` is the size of all files, `units` what a build makes of them, empty ones left out.
+    """The pieces; `bytes` is the size of all files, `units` the number of units that a build makes, without empty ones.
 
-    `heads` tells whether files were read that can only be read from their beginning, and not to their end.
+    `heads` is true if some files can only be read from their beginning, and were not read to their end.
     """
 
     pieces: Sequence[Piece]
@@ -50,11 +49,13 @@ class SourceSample:
 
     @property
     def share(self) -> float:
-        """How much of the source is read."""
+        """Return the share of the source that is read."""
         return min(1.0, sum(piece.bytes for piece in self.pieces) / self.bytes) if self.bytes else 1.0
 
 
-def sample_source(slices: Sequence[Sequence[Mapping[str, Any]]], kind: str, unit_bytes: int, seed: int) -> SourceSample:
+def sample_source(
+    slices: Sequence[Sequence[Mapping[str, Any]]], cut_at: str, unit_bytes: int, seed: int
+) -> SourceSample:
     """Choose pieces of what a build would read; `slices` are the inputs of its units."""
     files: dict[str, list[Record]] = {}
     for (record,) in slices:
@@ -69,7 +70,7 @@ def sample_source(slices: Sequence[Sequence[Mapping[str, Any]]], kind: str, unit
     for (path, records), end in zip(files.items(), ends.tolist(), strict=True):
         size = records[0]["size"]
         inside = points[(points >= end - size) & (points < end)] - (end - size)
-        if kind == "parquet":
+        if cut_at == "row groups":
             pieces += _row_groups(records, inside)
         elif records[0]["multistream"]:
             pieces += _streams(records, inside)
@@ -78,7 +79,7 @@ def sample_source(slices: Sequence[Sequence[Mapping[str, Any]]], kind: str, unit
             heads += _heads(records[0], len(inside))
         else:
             pieces += _ranges(records[0], inside, total <= PIECES * PIECE_BYTES)
-    # How much text there is in compressed files nobody knows: units are planned for more than there are.
+    # How much text compressed files hold is unknown: more units are planned than there will be.
     ratio = len(heads) * PIECE_BYTES / sum(piece.bytes for piece in heads) if heads else _TEXT_PER_BZ2
     empty = sum(max(0, len(records) - math.ceil(records[0]["size"] * ratio / unit_bytes)) for records in compressed)
     partly = sum(piece.bytes for piece in heads) < sum(records[0]["size"] for records in compressed)
@@ -95,7 +96,7 @@ def _ranges(record: Record, points: Any, all_of_it: bool) -> Iterator[Piece]:
 
 
 def _heads(record: Record, number: int) -> Iterator[Piece]:
-    """The first pieces of a file that has to be read from its beginning, and what they take of it."""
+    """Yield the first pieces of a file that must be read from its beginning, with the bytes of the file they take."""
     if not number:
         return
     with open_binary(record["path"]) as raw:
@@ -111,7 +112,7 @@ def _heads(record: Record, number: int) -> Iterator[Piece]:
 
 
 def _read(stream: Any, size: int) -> bytes:
-    """So many bytes, fewer only at the end, or where the file is damaged: that is for the build to tell."""
+    """Read `size` bytes, fewer only at the end; nothing if the file is damaged, which the build will report."""
     try:
         data: bytes = stream.read(size)
         while data and len(data) < size and (more := stream.read(size - len(data))):
@@ -122,7 +123,7 @@ def _read(stream: Any, size: int) -> bytes:
 
 
 def _streams(records: Sequence[Record], points: Any) -> Iterator[Piece]:
-    """The first streams of a unit of a multistream dump."""
+    """Yield the first streams of each chosen unit of a multistream dump."""
     starts = [record["start"] for record in records]
     for unit in sorted({max(0, bisect(starts, point) - 1) for point in points}):
         record = records[unit]

@@ -1,4 +1,4 @@
-"""Numbers that are not known exactly: a value, and what it might be instead as many draws."""
+"""Numbers that are not known exactly: a value, and many draws of what it might be instead."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Floats = npt.NDArray[np.float64]
 
 
 class Interval(NamedTuple):
-    """An estimate, and between which values the truth lies with a probability of 90 %."""
+    """An estimate, and the values between which the truth lies with a probability of 90 %."""
 
     value: float
     low: float
@@ -32,11 +32,11 @@ class Uncertain:
 
     @classmethod
     def exactly(cls, value: float) -> Uncertain:
-        """A number that is known."""
+        """Return a number that is known exactly."""
         return cls(value, np.full(DRAWS, float(value)))
 
     def interval(self) -> Interval:
-        """Where it lies; the value itself always does."""
+        """Return the 90 % interval; it always includes the value."""
         low, high = np.quantile(self.draws, [_TAIL, 1 - _TAIL]).tolist()
         return Interval(self.value, min(low, self.value), max(high, self.value))
 
@@ -52,26 +52,26 @@ class Uncertain:
         return Uncertain(self.value * other, self.draws * other)
 
     def __truediv__(self, other: Uncertain) -> Uncertain:
-        """Nothing out of nothing is nothing."""
+        """Divide, with 0 for division by 0."""
         draws = np.divide(self.draws, other.draws, out=np.zeros(DRAWS), where=other.draws != 0)
         return Uncertain(self.value / other.value if other.value else 0.0, draws)
 
     def at_most(self, limit: float) -> Uncertain:
-        """The smaller one of this and a number that is known."""
+        """Return the smaller of this and a known number."""
         return Uncertain(min(self.value, limit), np.minimum(self.draws, limit))
 
     def spread(self, factor: float, chance: np.random.Generator) -> Uncertain:
-        """Known no better than to this factor: nine times in ten it is at most so many times larger or smaller."""
+        """Return the number with this uncertainty: nine times in ten it is at most `factor` times larger or smaller."""
         if factor <= 1:
             return self
         return Uncertain(self.value, self.draws * np.exp(chance.normal(0, np.log(factor) / _NINE_IN_TEN, DRAWS)))
 
 
 def largest(numbers: list[Uncertain]) -> Uncertain:
-    """The largest one, draw by draw."""
+    """Return the largest number, draw by draw."""
     return Uncertain(max(n.value for n in numbers), np.max([n.draws for n in numbers], axis=0))
 
 
 def total(numbers: list[Uncertain]) -> Uncertain:
-    """Their sum."""
+    """Return the sum of the numbers, draw by draw."""
     return Uncertain(sum(n.value for n in numbers), np.sum([n.draws for n in numbers], axis=0) + np.zeros(DRAWS))

@@ -1,4 +1,4 @@
-"""Workers and prices: how long a build takes with so many, which stage holds it up, and what it costs."""
+"""Workers and prices: how long a build takes with given workers, which stage is the bottleneck, and what it costs."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ KINDS = ("cpu", "gpu")
 
 
 def kind_of(stage: ProjectedStage) -> str:
-    """What a worker of the stage is paid for."""
+    """Return the kind of device that a worker of the stage is paid for."""
     return "gpu" if stage.resources.gpus else "cpu"
 
 
 def devices_of(stage: ProjectedStage) -> float:
-    """How many of these a worker occupies: a GPU, or a part of one; of CPUs at least one, while it works."""
+    """Return how many devices a worker occupies: a GPU or a part of one, or at least one CPU while it works."""
     return stage.resources.gpus or max(1.0, stage.resources.cpus)
 
 
 def parse_prices(given: Sequence[str]) -> dict[str, float]:
-    """`gpu=2.50/h,cpu=0.04/h` → the price of an hour of each."""
+    """Parse `gpu=2.50/h,cpu=0.04/h` into the price of an hour of each kind."""
     prices: dict[str, float] = {}
     for item in _items(given):
         name, _, text = item.partition("=")
@@ -39,7 +39,7 @@ def parse_prices(given: Sequence[str]) -> dict[str, float]:
 
 
 def parse_workers(given: Sequence[str], known: Sequence[str]) -> dict[str, int]:
-    """`translate=8,mask=4` → how many workers each stage has."""
+    """Parse `translate=8,mask=4` into the number of workers of each stage."""
     workers: dict[str, int] = {}
     for item in _items(given):
         name, _, text = item.partition("=")
@@ -56,22 +56,22 @@ def _items(given: Sequence[str]) -> list[str]:
 
 
 def cost_of(stages: Sequence[ProjectedStage], prices: Mapping[str, float]) -> Uncertain:
-    """What the hours of all stages cost whose kind has a price."""
+    """Return the cost of the hours of all stages whose kind has a price."""
     return total([stage.seconds * (devices_of(stage) / HOUR * prices.get(kind_of(stage), 0.0)) for stage in stages])
 
 
 class PassTime(NamedTuple):
-    """A pass with given workers, loading included: stages work at the same time, and the slowest sets the pace."""
+    """A pass with given workers, including loading: stages work at the same time, and the slowest sets the pace."""
 
     name: str
     hours: Interval
     bottleneck: str
     busy: Mapping[str, float]
-    """What share of the time the workers of each stage have work."""
+    """Share of the time in which the workers of each stage have work."""
 
 
 class Split(NamedTuple):
-    """The best use of the same devices by the stages of a pass that were given some."""
+    """The best use of the same devices by those stages of a pass that were given workers."""
 
     pass_name: str
     kind: str
@@ -82,20 +82,20 @@ class Split(NamedTuple):
 
 
 class Schedule(NamedTuple):
-    """A build with given workers; stages that were not named have one."""
+    """A build with given workers; stages that are not named have one."""
 
     workers: Mapping[str, int]
     passes: Sequence[PassTime]
     hours: Interval
     splits: Sequence[Split]
     cost: Interval | None
-    """Of the workers from the beginning of their pass to its end, idle or not; None without prices."""
+    """Cost of the workers from the start of their pass to its end, idle or not; None without prices."""
 
 
 def schedule(
     stages: Sequence[ProjectedStage], workers: Mapping[str, int], prices: Mapping[str, float] | None = None
 ) -> Schedule:
-    """How long each pass takes with these workers, what they cost, and whether they could be spread better."""
+    """Return how long each pass takes with these workers, what they cost, and whether they could be spread better."""
     by_pass: dict[str, list[ProjectedStage]] = {}
     for stage in stages:
         by_pass.setdefault(stage.pass_name, []).append(stage)
@@ -116,13 +116,13 @@ def schedule(
 
 
 def _wall(stages: Sequence[ProjectedStage], workers: Mapping[str, int]) -> Uncertain:
-    """All load at the same time, then the slowest sets the pace."""
+    """Return the time of a pass: all stages load at the same time, then the slowest sets the pace."""
     loading = Uncertain.exactly(max(stage.loading for stage in stages))
     return loading + largest([stage.seconds * (1 / workers.get(stage.name, 1)) for stage in stages])
 
 
 def _paid(stage: ProjectedStage, wall: Uncertain, workers: int) -> Uncertain:
-    """Seconds of devices: what its workers hold as long as the pass takes, but no less than what they work with."""
+    """Return the device seconds of a stage: what its workers hold during the pass, but at least what they work with."""
     held = wall * (workers * (stage.resources.gpus or stage.resources.cpus))
     worked = (stage.seconds + Uncertain.exactly(workers * stage.loading)) * devices_of(stage)
     return largest([held, worked])
@@ -143,9 +143,9 @@ def _splits(name: str, group: Sequence[ProjectedStage], workers: Mapping[str, in
 
 
 def best_split(seconds: Sequence[float], devices: Sequence[float], budget: float) -> list[int]:
-    """How many workers each of some stages should have, so that the slowest is as fast as the devices allow.
+    """Return the number of workers for each stage that makes the slowest as fast as the devices allow.
 
-    One each; then, as long as there is room, one more for whichever is slowest: nothing else could help.
+    Each stage gets one; then, as long as there is room, the slowest gets one more: nothing else could help.
     """
     workers = [1] * len(seconds)
     left = budget - sum(devices)

@@ -1,1 +1,1 @@
-"""Looking into a store: rows at random, figures, why a triple is what it is, and whether it comes out the same."""
+"""Tools that look into a store: random rows, figures, why a triple is what it is, and whether it comes out the same."""

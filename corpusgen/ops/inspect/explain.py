@@ -1,4 +1,4 @@
-"""Why a triple is what it is, or why there is none: its sentence goes once more through the stages that made it."""
+"""Explanations of why a triple is what it is, or why there is none: its sentence goes through its stages again."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from corpusgen.corpus.triples.choose import judge_alignment
 from corpusgen.corpus.triples.stages import AlignTargets, MakeTriples
 from corpusgen.engine.batch import Batch
 from corpusgen.engine.isolate import run_stage
@@ -14,8 +15,9 @@ from corpusgen.ops.inspect.judgements import AlignedWord, Choice, alignment_of, 
 from corpusgen.ops.inspect.matrix import Matrix, matrix_of
 from corpusgen.ops.inspect.remake import Workshop
 from corpusgen.ops.inspect.replay import Difference, Remade, compare
-from corpusgen.ops.inspect.stored import GENERATE, Stored
+from corpusgen.ops.inspect.stored import Stored
 from corpusgen.store import Store
+from corpusgen.store.products import WORDS
 from corpusgen.store.rows import Row
 
 _PLACE = ("source", "article", "title", "revision", "paragraph", "sentence")
@@ -23,7 +25,7 @@ _PLACE = ("source", "article", "title", "revision", "paragraph", "sentence")
 
 @dataclass
 class Explanation:
-    """Everything that is known of one target, up to where it ended. `stored` is its row in the store."""
+    """Everything known about one target, up to where it ended. `stored` is its row in the store."""
 
     store: str
     outcome: str
@@ -44,7 +46,7 @@ class Explanation:
 
     @property
     def place(self) -> dict[str, Any]:
-        """Where the sentence comes from."""
+        """Return where the sentence comes from."""
         return {name: self.stored[name] for name in _PLACE}
 
 
@@ -71,8 +73,9 @@ def explain(stored: Stored, workshop: Workshop) -> Explanation:
         after = rows.to_pylist()[0]
         found.pivot, found.paraphrase = after.get("pivot"), after.get("paraphrase")
         if isinstance(stage, AlignTargets):
-            found.alignment = alignment_of(stage, before, after["aligned_start"])
-            found.matrix = matrix_of(stage, before)
+            pairs = stage.pairs(before)
+            (judged,) = judge_alignment(pairs, stage.criteria)
+            found.alignment, found.matrix = alignment_of(pairs, judged), matrix_of(pairs, judged)
         elif isinstance(stage, MakeTriples):
             found.positive, found.negative = choices_of(stage, before)
     found.now = Remade.of(batch)[stored.row["id"]]
@@ -81,8 +84,8 @@ def explain(stored: Stored, workshop: Workshop) -> Explanation:
 
 
 def unit_facts(store: Store, unit: str) -> dict[str, Any]:
-    """Who did a unit, when and how fast: what its commit says, and its event if that was written."""
-    pass_store = store.pass_store(GENERATE)
+    """Return who did a unit, when and how fast: from its commit, and from its event if one was written."""
+    pass_store = store.pass_store(WORDS.pass_name)
     commit = pass_store.read_commit(unit)
     return {
         "id": unit,
@@ -95,9 +98,9 @@ def unit_facts(store: Store, unit: str) -> dict[str, Any]:
 
 
 def _event(store: Store, unit: str, attempt: str) -> dict[str, Any] | None:
-    """The line that the winning run wrote about the unit; only files of that run are read."""
+    """Return the line that the winning run wrote about the unit; reads only files of that run."""
     run = attempt.rpartition("-")[0]
-    for info in store.files.list(f"{GENERATE}/events"):
+    for info in store.files.list(f"{WORDS.pass_name}/events"):
         if info.path.rpartition("/")[2].startswith(f"{run}-"):
             for line in store.files.read(info.path).splitlines():
                 event: dict[str, Any] = json.loads(line)

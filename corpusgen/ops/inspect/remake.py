@@ -1,4 +1,4 @@
-"""The stages that made the triples of a store, set up again with the very models that were recorded."""
+"""The stages that made the triples of a store, set up again with exactly the recorded models."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from pydantic import ValidationError
 
 from corpusgen.config.build import BuildConfig
-from corpusgen.corpus.build import generate
+from corpusgen.corpus.recipes.words import RECIPE
 from corpusgen.corpus.triples.stages import ReadTargets
 from corpusgen.engine.local import set_up
 from corpusgen.engine.passes import first_batch
@@ -21,35 +21,35 @@ from corpusgen.io.hashing import content_hash
 from corpusgen.models import embedded
 from corpusgen.models.encoders import choose_device
 from corpusgen.models.files import S3
-from corpusgen.ops.inspect.stored import GENERATE
 from corpusgen.store import Store, Unit
+from corpusgen.store.products import WORDS
 
 
 class Workshop:
     """The stages of a store, ready to make any of its triples again.
 
-    `same_code` is false if the stages are of another version than those that were recorded; `note` says what is not
-    as it was then.
+    `same_code` is false if the stages have another version than the recorded ones; `note` says what else differs from
+    then.
     """
 
     def __init__(self, store: Store) -> None:
         self.store = store
         corpus = store.corpus()
         config = recorded_config(store.url, corpus)
-        self._plan = store.pass_store(GENERATE).plan()
+        self._plan = store.pass_store(WORDS.pass_name).plan()
         self._units: Mapping[str, Unit] = {unit.id: unit for unit in self._plan.units}
-        fingerprint = _fingerprint(generate(config, store).stages)
+        fingerprint = _fingerprint(_generate(config, store))
         self.same_code = fingerprint == self._plan.fingerprint
         self.models: Mapping[str, Any] = corpus.get("models", {})
         config = _pinned(config, self.models)
-        check_models(generate(config, store).stages, self.models)
+        check_models(_generate(config, store), self.models)
         self.config, self.note = _for_this_machine(config)
         config = self.config
-        self.stages: Sequence[Stage] = generate(config, store).stages[1:]
+        self.stages: Sequence[Stage] = _generate(config, store)[1:]
         set_up(self.stages)
 
     def targets(self, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
-        """The targets that these triples or rejects were made of, as the first stage got them."""
+        """Return the targets that these triples or rejects were made from, as the first stage got them."""
         of_unit: dict[str, list[str]] = {}
         for row in rows:
             of_unit.setdefault(row["unit"], []).append(row["id"])
@@ -66,7 +66,7 @@ class Workshop:
 
 
 def recorded_config(url: str, corpus: Mapping[str, Any]) -> BuildConfig:
-    """The settings of a corpus; CorpusgenError if this version does not understand them."""
+    """Return the settings of a corpus; raise CorpusgenError if this version does not understand them."""
     try:
         return BuildConfig.model_validate({**corpus.get("settings", {}), "store": url})
     except ValidationError as error:
@@ -76,7 +76,7 @@ def recorded_config(url: str, corpus: Mapping[str, Any]) -> BuildConfig:
 
 
 def check_models(stages: Sequence[Stage], recorded: Mapping[str, Any]) -> None:
-    """CorpusgenError unless every model of the stages is here and is the one that was recorded."""
+    """Raise CorpusgenError unless every model of the stages is here and is the recorded one."""
     used = {model.role: model for model in models_used(stages)}
     names = [name for name in recorded if name in used]
     absent = [recorded[name]["id"] for name in names if _is_absent(recorded[name])]
@@ -105,13 +105,13 @@ def _version(model: Mapping[str, Any]) -> str:
 
 
 def _is_absent(model: Mapping[str, Any]) -> bool:
-    """Of a file or folder; what a hub or S3 has, they are asked for later."""
+    """Return whether a file or folder is missing; models on a hub or S3 are requested later."""
     is_local = bool(model.get("sha256")) and not str(model["id"]).startswith((embedded.PREFIX, S3))
     return is_local and not os.path.exists(os.path.expanduser(model["id"]))
 
 
 def _pinned(config: BuildConfig, models: Mapping[str, Any]) -> BuildConfig:
-    """With the revision of a hub's model that was recorded, whatever its branch has become since."""
+    """Pin models from a hub to the recorded revision, whatever their branch has become since."""
     revision = models.get("masked", {}).get("revision")
     changes: dict[str, Any] = {}
     if config.masked and revision:
@@ -127,7 +127,7 @@ def _pinned(config: BuildConfig, models: Mapping[str, Any]) -> BuildConfig:
 
 
 def _for_this_machine(config: BuildConfig) -> tuple[BuildConfig, str | None]:
-    """With numbers that a CPU can compute with, if there is no GPU; and what is said about that."""
+    """Use a number type that a CPU supports if there is no GPU; return the settings, and a note about the change."""
     masked = config.masked
     if masked is None or masked.dtype not in _OF_GPUS or choose_device(config.generate.device).type != "cpu":
         return config, None
@@ -135,5 +135,9 @@ def _for_this_machine(config: BuildConfig) -> tuple[BuildConfig, str | None]:
     return config.model_copy(update={"masked": masked.model_copy(update={"dtype": "float32"})}), note
 
 
+def _generate(config: BuildConfig, store: Store) -> list[Stage]:
+    return RECIPE.passes[WORDS.pass_name].stages(config, store)
+
+
 def _fingerprint(stages: Sequence[Stage]) -> str:
-    return content_hash({"pass": GENERATE, "stages": [stage.identity() for stage in stages]})
+    return content_hash({"pass": WORDS.pass_name, "stages": [stage.identity() for stage in stages]})

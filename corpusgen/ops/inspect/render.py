@@ -1,4 +1,4 @@
-"""Explanations and replays for the terminal."""
+"""The text of explanations and replays for the terminal."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LETTERS_OF_A_HASH = 12
 
 
 def lines(found: Explanation) -> Iterator[str]:
-    """The way of a target through the stages, up to where it ended."""
+    """Yield the path of a target through the stages, up to where it ended."""
     row = found.stored
     yield f"{row['target']} · {found.outcome} · {row['id']}"
     yield f"  from      {_place(found.place)}"
@@ -44,7 +44,7 @@ def lines(found: Explanation) -> Iterator[str]:
 
 
 def replay_lines(found: Sequence[Replayed]) -> Iterator[str]:
-    """What differs, and how many are the same."""
+    """Yield what differs, and how many are the same."""
     for one in found:
         if not one.same:
             yield f"{one.id} {one.target}: differs"

@@ -1,4 +1,4 @@
-"""Whether triples come out the same when made again from their sentences, with the models that were recorded."""
+"""Replays: whether triples come out the same when made again from their sentences, with the recorded models."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from corpusgen.ops.inspect.stored import Origins, Stored
 from corpusgen.store.rows import Row, plain_rows
 from corpusgen.tables import TRIPLE_REJECTS, TRIPLES
 
-# What is stored was rounded to five decimals. Next to other sentences a model's numbers differ in the seventh, which
-# can tip the fifth: a difference of one there is none.
+# Stored values are rounded to five decimals. Next to other sentences, a model's numbers differ in the seventh
+# decimal, which can change the fifth by one: that is not counted as a difference.
 _TOLERANCE = 1.5e-5
 _AT_ONCE = 256
 
 
 class Difference(NamedTuple):
-    """A column whose value is another now."""
+    """A column whose value has changed."""
 
     column: str
     stored: Any
@@ -29,14 +29,14 @@ class Difference(NamedTuple):
 
 @dataclass(frozen=True)
 class Remade:
-    """What became of a target now: a triple, a reject with its reason, or a failure with its error."""
+    """The new outcome of a target: a triple, a reject with its reason, or a failure with its error."""
 
     outcome: str
     row: Row
 
     @staticmethod
     def of(batch: Batch) -> dict[str, Remade]:
-        """Of each row that went in, by its id."""
+        """Return the outcome of each row that went in, by its id."""
         found: dict[str, Remade] = {}
         for outcome, table in (("triple", batch.rows), ("reject", batch.rejects)):
             if table is not None:
@@ -48,7 +48,7 @@ class Remade:
 
 @dataclass(frozen=True)
 class Replayed:
-    """A stored row beside what it would be now; `same_code` and `note` are the workshop's."""
+    """A stored row compared with what it would be now; `same_code` and `note` are from the workshop."""
 
     id: str
     target: str
@@ -59,12 +59,12 @@ class Replayed:
 
     @property
     def same(self) -> bool:
-        """Whether nothing differs."""
+        """Return whether nothing differs."""
         return not self.differences
 
 
 def compare(stored: Stored, now: Remade) -> list[Difference]:
-    """Column by column; numbers are the same if they differ by no more than rounding does."""
+    """Compare column by column; numbers are the same if they differ by no more than rounding does."""
     outcome = "triple" if stored.is_triple else "reject"
     if outcome != now.outcome:
         told = now.row.get("reason") or now.row.get("error") or now.row.get("positive_word")
@@ -82,7 +82,7 @@ def _same(stored: Any, now: Any) -> bool:
 
 
 def replay(chosen: Sequence[Stored]) -> Iterator[Replayed]:
-    """Make triples and rejects again, store by store, because each may have models of its own."""
+    """Make triples and rejects again, store by store, because each store may have its own models."""
     origins = Origins()
     by_store: dict[str, list[Stored]] = {}
     for stored in map(origins.of, chosen):
@@ -94,7 +94,7 @@ def replay(chosen: Sequence[Stored]) -> Iterator[Replayed]:
 
 
 def replay_group(group: Sequence[Stored], workshop: Workshop) -> Iterator[Replayed]:
-    """With stages that are set up already."""
+    """Make triples and rejects again with stages that are already set up."""
     batch = Batch(workshop.targets([stored.row for stored in group]))
     for stage in workshop.stages:
         batch = run_stage(stage, batch)

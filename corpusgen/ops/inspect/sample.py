@@ -1,4 +1,4 @@
-"""Triples to look at, for the terminal."""
+"""Random triples for the terminal."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from corpusgen.store.rows import Row, random_rows
 
 
 def sample_triples(root: str, number: int, seed: int = 0, word: str | None = None) -> list[Row]:
-    """Random triples, the same for a seed; CorpusgenError if there are none."""
+    """Return random triples, the same for the same seed; raise CorpusgenError if there are none."""
     triples = TripleStore(open_store(root))
     found = random_rows(triples, number, seed, word)
     if not found:
@@ -24,7 +24,7 @@ def sample_triples(root: str, number: int, seed: int = 0, word: str | None = Non
 
 
 def triple_lines(row: Mapping[str, Any]) -> Iterator[str]:
-    """A triple with its words in brackets."""
+    """Yield the lines of a triple, with its words in brackets."""
     yield f"{row['target']} · {row['positive_rule']} · {row['id']}"
     yield f"  S  {visible(marked(row['text'], row['target_start'], row['target_end']))}"
     for label, kind in (("Sp", "positive"), ("Sn", "negative")):

@@ -1,4 +1,4 @@
-"""A store in figures: what every pass holds, what was rejected, and how the numbers of triples are spread."""
+"""Figures of a store: what every pass holds, what was rejected, and how the numbers of triples are distributed."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ import pyarrow.compute as pc
 from corpusgen.corpus.stored_settings import open_store
 from corpusgen.ops import funnel as funnels
 from corpusgen.ops.funnel import Funnel, FunnelCount
-from corpusgen.store import Commit, CommittedTable, Store, Totals
+from corpusgen.store import Commit, Store, Totals
+from corpusgen.store.products import WORDS
 
 PERCENTILES = (5, 25, 50, 75, 95)
-_DECIMALS = 5  # of all cosines and probabilities that are stored
+_DECIMALS = 5  # of all stored cosines and probabilities
 _OF_ROWS = {
     "alignment": "cosine of wt and the aligned word",
     "positive_cosine": "cosine of wt and wp",
@@ -33,7 +34,7 @@ _WORDS = {"target": "targets", "positive_word": "positive words", "negative_word
 
 
 class Distribution:
-    """How values are spread, exactly and in bounded memory: all have at most five decimals, so each can be counted."""
+    """An exact distribution in bounded memory: values have at most five decimals, so each can be counted."""
 
     def __init__(self, decimals: int = 0) -> None:
         self._scale = 10**decimals
@@ -41,7 +42,7 @@ class Distribution:
         self._counts: npt.NDArray[np.int64] = np.zeros(0, np.int64)
 
     def add(self, values: pa.Array) -> None:
-        """Count some values; nulls are none."""
+        """Count some values, without nulls."""
         numbers = values.drop_null().to_numpy(zero_copy_only=False).astype(np.float64)
         bins = np.maximum(np.rint(numbers * self._scale).astype(np.int64) - self._lowest, 0)
         counts = np.bincount(bins, minlength=len(self._counts))
@@ -49,7 +50,7 @@ class Distribution:
         self._counts = counts
 
     def summary(self) -> dict[str, float] | None:
-        """Number, mean, lowest, highest and percentiles (each one a value that occurs); None without any value."""
+        """Return number, mean, lowest, highest and percentiles (each a value that occurs); None without any value."""
         sums = np.cumsum(self._counts)
         if not len(sums) or not sums[-1]:
             return None
@@ -64,7 +65,7 @@ class Distribution:
 
 @dataclass(frozen=True)
 class Stats:
-    """Everything that `corpusgen stats` says."""
+    """The complete result of `corpusgen stats`."""
 
     root: str
     passes: dict[str, dict[str, Any]]
@@ -75,7 +76,7 @@ class Stats:
 
 
 def stats(root: str) -> Stats:
-    """Of what is committed at this moment: all figures are of the same units, though a build may go on."""
+    """Return the figures of what is committed now: all of the same units, even while a build runs."""
     store = open_store(root)
     passes: dict[str, dict[str, Any]] = {}
     of_triples: dict[str, Any] = {}
@@ -86,7 +87,7 @@ def stats(root: str) -> Stats:
         for commit in commits:
             totals.add(commit)
         passes[pass_store.name] = _as_dict(totals)
-        if pass_store.name == "generate":
+        if pass_store.name == WORDS.pass_name:
             of_triples = _of_triples(store, commits)
     return Stats(store.url, passes, **of_triples)
 
@@ -102,7 +103,7 @@ def _as_dict(totals: Totals) -> dict[str, Any]:
 
 
 def _of_triples(store: Store, commits: Sequence[Commit]) -> dict[str, Any]:
-    triples, rejects = (CommittedTable(store, "generate", name) for name in ("triples", "rejects"))
+    triples, rejects = WORDS.open(store), WORDS.open_rejects(store)
     count = FunnelCount(store)
     rules: Counter[str] = Counter()
     words: dict[str, set[str]] = {name: set() for name in _WORDS}
@@ -110,12 +111,12 @@ def _of_triples(store: Store, commits: Sequence[Commit]) -> dict[str, Any]:
     lengths = {name: Distribution() for name in _OF_TEXTS}
     columns = list(dict.fromkeys((*FunnelCount.OF_TRIPLES, *_OF_ROWS, *_OF_TEXTS, *_WORDS)))
     for commit in commits:
-        if "rejects" in commit.parts:
-            for batch in rejects.part_batches(commit.parts["rejects"], FunnelCount.OF_REJECTS):
+        if WORDS.rejects in commit.parts:
+            for batch in rejects.part_batches(commit.parts[WORDS.rejects], FunnelCount.OF_REJECTS):
                 count.add_rejects(batch)
-        if "triples" not in commit.parts:
+        if WORDS.table not in commit.parts:
             continue
-        for batch in triples.part_batches(commit.parts["triples"], columns):
+        for batch in triples.part_batches(commit.parts[WORDS.table], columns):
             count.add_triples(batch)
             rules.update(batch["positive_rule"].to_pylist())
             for name, distribution in spread.items():
@@ -135,7 +136,7 @@ def _of_triples(store: Store, commits: Sequence[Commit]) -> dict[str, Any]:
 
 
 def lines(found: Stats) -> Iterator[str]:
-    """For the terminal."""
+    """Yield the figures as lines for the terminal."""
     for name, figures in found.passes.items():
         rows = ", ".join(f"{count:,} {table}" for table, count in figures["rows"].items())
         yield f"{name}: {figures['committed']:,} of {figures['units']:,} units, {rows}"

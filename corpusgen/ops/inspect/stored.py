@@ -1,4 +1,4 @@
-"""Finding the triple or reject that is asked about, and the store that made it. No model is loaded for that."""
+"""Lookup of a triple or reject, and of the store that made it, without loading a model."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 from corpusgen.errors import CorpusgenError
 from corpusgen.ops.merge import DUPLICATE, merged_units
 from corpusgen.store import CommittedTable, Store
+from corpusgen.store.products import WORDS
 from corpusgen.store.rows import Row, find_rows, random_rows
-
-GENERATE = "generate"
 
 
 class Stored(NamedTuple):
@@ -22,14 +21,14 @@ class Stored(NamedTuple):
 
     @property
     def is_triple(self) -> bool:
-        """Whether the target became a triple."""
-        return self.table == "triples"
+        """Return whether the target became a triple."""
+        return self.table == WORDS.table
 
 
 def find_stored(store: Store, id_: str, target: str | None = None) -> Stored:
-    """The triple or reject of a sentence; CorpusgenError if there is none, or more than one."""
-    found = [Stored(store, t, row) for t in ("triples", "rejects") for row in _find(store, t, id_, target)]
-    # What a merge left out is there twice: as the triple that was kept, and as the reject that tells of the other.
+    """Return the triple or reject of a sentence; raise CorpusgenError if there is none, or more than one."""
+    found = [Stored(store, t, row) for t in (WORDS.table, WORDS.rejects) for row in _find(store, t, id_, target)]
+    # What a merge left out is there twice: as the triple that was kept, and as the reject for the other one.
     found = [stored for stored in found if stored.row.get("reason") != DUPLICATE] or found
     if not found:
         which = f"{id_} with the target {target!r}" if target else id_
@@ -43,30 +42,30 @@ def find_stored(store: Store, id_: str, target: str | None = None) -> Stored:
 
 
 def stored_of_word(store: Store, word: str, seed: int = 0) -> Stored:
-    """A triple with this target or, if there is none, a reject; the same one for a seed."""
-    for table in ("triples", "rejects"):
-        rows = random_rows(CommittedTable(store, GENERATE, table), 1, seed, word)
+    """Return a triple with this target or, if there is none, a reject; the same one for the same seed."""
+    for table in (WORDS.table, WORDS.rejects):
+        rows = random_rows(CommittedTable(store, WORDS.pass_name, table), 1, seed, word)
         if rows:
             return Stored(store, table, rows[0])
     raise CorpusgenError(f"{store.url}: no triple and no reject has the target {word!r}")
 
 
 def random_triples(store: Store, number: int, seed: int = 0) -> list[Stored]:
-    """Triples at random, the same for a seed; CorpusgenError if there are none."""
-    rows = random_rows(CommittedTable(store, GENERATE, "triples"), number, seed)
+    """Return random triples, the same for the same seed; raise CorpusgenError if there are none."""
+    rows = random_rows(WORDS.open(store), number, seed)
     if not rows:
         raise CorpusgenError(f"{store.url}: no triples yet")
-    return [Stored(store, "triples", row) for row in rows]
+    return [Stored(store, WORDS.table, row) for row in rows]
 
 
 class Origins:
-    """Knows which store made a row: the one that holds it or, if that was merged, the one it was taken from."""
+    """Finds the store that made a row: the one that holds it or, if that was merged, the one it was taken from."""
 
     def __init__(self) -> None:
         self._merged: dict[str, Mapping[str, Mapping[str, Any]] | None] = {}
 
     def of(self, stored: Stored) -> Stored:
-        """The row with the store and the unit that made it."""
+        """Return the row with the store and the unit that made it."""
         url = stored.store.url
         if url not in self._merged:
             self._merged[url] = merged_units(stored.store)
@@ -79,10 +78,10 @@ class Origins:
         store = Store.at(source["store"])
         if not store.files.exists("corpus.json"):
             raise CorpusgenError(f"{url} was merged from {source['store']}, which is needed for this and is not there")
-        if stored.row.get("reason") == DUPLICATE:  # there it is a triple
+        if stored.row.get("reason") == DUPLICATE:  # in that store it is a triple
             return self.of(find_stored(store, stored.row["id"], stored.row["target"]))
         return self.of(Stored(store, stored.table, {**stored.row, "unit": source["unit"]}))
 
 
 def _find(store: Store, table: str, id_: str, target: str | None) -> list[Row]:
-    return find_rows(CommittedTable(store, GENERATE, table), id_, target)
+    return find_rows(CommittedTable(store, WORDS.pass_name, table), id_, target)

@@ -1,4 +1,4 @@
-"""A build as one HTML page: what became of what, samples to judge by, how fast it went."""
+"""The report of a build as one HTML page: what became of its rows, samples to judge by, how fast it went."""
 
 from corpusgen.ops.report.collect import BuildFacts, Collector, PassFacts
 from corpusgen.ops.report.page import to_html

@@ -1,4 +1,4 @@
-"""What a corpus was made of and with, in a few lines out of its corpus.json."""
+"""The facts about a corpus, from its corpus.json: what it was made from and with."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PATHS_SHOWN = 4
 
 
 def facts_of(corpus: Mapping[str, Any]) -> Iterator[Fact]:
-    """Source, settings that matter most, models. What the file does not tell is left out."""
+    """Yield the source, the most important settings, and the models; leaves out what the file does not say."""
     settings = corpus.get("settings", {})
     if source := settings.get("source"):
         paths: list[str] = source.get("paths", [])
@@ -43,7 +43,7 @@ def _about_triples(settings: Mapping[str, Any]) -> Iterator[Fact]:
 
 
 def _changed(rules: Mapping[str, Any]) -> str:
-    """What was given beside the preset."""
+    """Return the rules that differ from their preset."""
     preset = rules.get("preset")
     if preset not in ("strict", "paper"):
         return ""

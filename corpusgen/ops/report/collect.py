@@ -1,4 +1,4 @@
-"""The facts of a report, from the store. Units never change: looking again reads only what is new."""
+"""The facts of a report, from the store. Units never change, so a refresh reads only the new ones."""
 
 from __future__ import annotations
 
@@ -14,15 +14,14 @@ from corpusgen.ops.funnel import Funnel, FunnelCount
 from corpusgen.ops.report.histograms import Histogram, TripleHistograms, per_target
 from corpusgen.ops.report.samples import Reject, RejectSample, Triple, TripleSample, shortened
 from corpusgen.ops.report.throughput import Finished, Stretch, throughput
-from corpusgen.store import Commit, CommittedTable, Store, Totals
+from corpusgen.store import Commit, Store, Totals
+from corpusgen.store.products import WORDS
 from corpusgen.store.status import PassStatus, StoreStatus
-
-_GENERATE = "generate"
 
 
 @dataclass(frozen=True)
 class PassFacts:
-    """One pass so far."""
+    """The state of one pass so far."""
 
     name: str
     totals: Totals
@@ -37,18 +36,18 @@ class TripleFacts:
 
     funnel: Funnel
     histograms: dict[str, Histogram]
-    """By the column that they are about."""
+    """Histograms by column."""
     made: Counter[str]
-    """How many triples each target has; 0 for those that were tried in vain."""
+    """The number of triples of each target; 0 for targets that were tried in vain."""
     tried: Counter[str]
     sample: Sequence[Triple]
     rejects: dict[str, list[Reject]]
-    """Some of each reason."""
+    """Some rejects for each reason."""
 
 
 @dataclass(frozen=True)
 class BuildFacts:
-    """Everything that a report tells."""
+    """All facts of a report."""
 
     url: str
     corpus: dict[str, Any]
@@ -61,19 +60,19 @@ class BuildFacts:
 
     @property
     def planned(self) -> list[str]:
-        """All passes of this build."""
+        """Return all passes of this build."""
         return list(self.corpus.get("passes", []))
 
     @property
     def complete(self) -> bool:
-        """Whether no pass has anything left to do."""
+        """Return whether no pass has anything left to do."""
         return len(self.passes) == len(self.planned) and all(found.totals.complete for found in self.passes)
 
 
 class Collector:
-    """Knows a store and what was read of it.
+    """Collects facts from a store, and remembers what it has read.
 
-    It keeps counts, the rows that are shown and a few numbers a unit: no more, however many rows there are.
+    It keeps counts, the rows that are shown, and a few numbers per unit: no more, however many rows there are.
     """
 
     def __init__(self, root: str) -> None:
@@ -86,14 +85,14 @@ class Collector:
         self._triples: _TripleReader | None = None
 
     def refresh(self) -> BuildFacts:
-        """Read what was committed since the last time, and say what all of it adds up to."""
+        """Read what was committed since the last time, and return what everything adds up to."""
         for name, commits in self._status.refresh().items():
             self._finished.setdefault(name, []).extend(map(Finished.of, commits))
-            if name == _GENERATE:
+            if name == WORDS.pass_name:
                 self._triples = self._triples or _TripleReader(self._store)
                 self._triples.add(commits)
         times = [unit.time for units in self._finished.values() for unit in units if unit.time]
-        # The store may have been copied since: then its first commit is older than the file that began it.
+        # If the store was copied since, its first commit is older than its corpus.json.
         begun = min(times if self._begun is None else [self._begun, *times], default=None)
         return BuildFacts(
             url=self._store.url,
@@ -114,14 +113,14 @@ class Collector:
 
 
 class _TripleReader:
-    """The rows of the pass that makes triples: of each only the columns that something is counted in."""
+    """Reads the rows of the pass that makes triples, and only the columns that are counted."""
 
     _OF_TRIPLES = tuple(dict.fromkeys(("id", *FunnelCount.OF_TRIPLES, *TripleHistograms.COLUMNS)))
     _OF_REJECTS = ("target", *FunnelCount.OF_REJECTS)
 
     def __init__(self, store: Store) -> None:
-        self._triples = CommittedTable(store, _GENERATE, "triples")
-        self._rejects = CommittedTable(store, _GENERATE, "rejects")
+        self._triples = WORDS.open(store)
+        self._rejects = WORDS.open_rejects(store)
         self._funnel = FunnelCount(store)
         self._histograms = TripleHistograms()
         self._made: Counter[str] = Counter()
@@ -132,13 +131,13 @@ class _TripleReader:
     def add(self, commits: Sequence[Commit]) -> None:
         """Read the parts of these units."""
         for commit in commits:
-            if "triples" in commit.parts:
+            if WORDS.table in commit.parts:
                 self._add_triples(commit)
-            if "rejects" in commit.parts:
+            if WORDS.rejects in commit.parts:
                 self._add_rejects(commit)
 
     def _add_triples(self, commit: Commit) -> None:
-        part, first = commit.parts["triples"], 0
+        part, first = commit.parts[WORDS.table], 0
         for batch in self._triples.part_batches(part, self._OF_TRIPLES):
             self._funnel.add_triples(batch)
             self._histograms.add(batch)
@@ -149,7 +148,7 @@ class _TripleReader:
             first += batch.num_rows
 
     def _add_rejects(self, commit: Commit) -> None:
-        part = commit.parts["rejects"]
+        part = commit.parts[WORDS.rejects]
         for batch in self._rejects.part_batches(part, self._OF_REJECTS):
             self._funnel.add_rejects(batch)
             targets = batch["target"].to_pylist()

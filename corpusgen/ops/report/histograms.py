@@ -1,4 +1,4 @@
-"""Histograms with fixed bins: rows are added as they are read, and none is kept."""
+"""Histograms with fixed bins, which count rows as they are read and keep none."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ _COSINES: Numbers = np.round(np.linspace(-1, 1, 81), 3)  # so that thresholds su
 _PROBABILITIES: Numbers = np.logspace(-4, 0, 81)
 _WORDS: Numbers = np.arange(0.5, 121)
 _TRIPLES: Numbers = np.arange(-0.5, 101)
-_NEARLY = 1e-6  # what is stored was rounded to five digits, and then to the float32 beside that
+_NEARLY = 1e-6  # stored values were rounded to five decimals, and then to the nearest float32
 
 
 @dataclass
 class Histogram:
-    """How often which value occurs. What lies outside of the bins is counted in the outermost ones."""
+    """How often each value occurs. Values outside the bins count in the outermost ones."""
 
     title: str
     note: str
     edges: Numbers
     is_log: bool = False
     without_ones: bool = False
-    """Count values of 1 apart: most words are their own paraphrase, and that bar would dwarf all others."""
+    """Count values of 1 separately: most words are their own paraphrase, and that bar would dwarf all others."""
     is_whole: bool = False
-    """Values are whole numbers, each with a bin of its own."""
+    """Whether values are whole numbers, each with its own bin."""
     ones: int = 0
     counts: npt.NDArray[np.int64] = field(init=False)
 
@@ -38,7 +38,7 @@ class Histogram:
         self.counts = np.zeros(len(self.edges) - 1, np.int64)
 
     def add(self, values: pa.Array) -> None:
-        """Count some values; nulls are none."""
+        """Count some values, without nulls."""
         numbers = values.drop_null().to_numpy(zero_copy_only=False).astype(np.float64)
         if self.without_ones:
             is_one = numbers >= 1 - _NEARLY
@@ -49,11 +49,11 @@ class Histogram:
 
     @property
     def total(self) -> int:
-        """How many values are in the bins."""
+        """Return how many values are in the bins."""
         return int(self.counts.sum())
 
     def quantile(self, share: float) -> float:
-        """As exactly as the bins are narrow; there must be a value."""
+        """Return the value below which a share of all lies, as exactly as the bins allow; needs at least one value."""
         sums = np.cumsum(self.counts)
         place = int(np.searchsorted(sums, share * sums[-1]))
         low, high = self.edges[place], self.edges[place + 1]
@@ -64,7 +64,7 @@ class Histogram:
 
 
 class TripleHistograms:
-    """Those of a report."""
+    """The histograms of a report."""
 
     COLUMNS = ("text", "alignment", "positive_cosine", "negative_cosine", "negative_probability")
 
@@ -88,12 +88,12 @@ class TripleHistograms:
             histogram.add(values)
 
     def by_column(self) -> dict[str, Histogram]:
-        """Those that have any values."""
+        """Return the histograms that have any values."""
         return {column: histogram for column, histogram in self._of.items() if histogram.total or histogram.ones}
 
 
 def per_target(made: Counter[str]) -> Histogram:
-    """How many targets have how many triples."""
+    """Count how many targets have how many triples."""
     found = Histogram("Targets", "triples of a target", _TRIPLES, is_whole=True)
     found.add(pa.array(made.values(), pa.int64()))
     return found

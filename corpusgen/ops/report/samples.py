@@ -1,4 +1,4 @@
-"""Which triples and rejects a report shows: a few, the same ones in whatever order the units were done."""
+"""The triples and rejects that a report shows: a few, the same ones in whatever order the units were done."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ import pyarrow.compute as pc
 from corpusgen.store import CommittedTable, Part
 
 TRIPLES_SHOWN = 2000
-REJECTS_SHOWN = 4  # of a reason
-_MOST_CHARACTERS = 300  # on either side of a word: a page stays small, whatever the filters let through
+REJECTS_SHOWN = 4  # for each reason
+_MOST_CHARACTERS = 300  # on either side of a word: the page stays small, whatever the filters let through
 
 
 class Spanned(NamedTuple):
-    """A sentence cut at its word. Cut here, because scripts in a page count characters in another way."""
+    """A sentence cut at its word. It is cut here because scripts in a page count characters differently."""
 
     before: str
     word: str
@@ -26,7 +26,7 @@ class Spanned(NamedTuple):
 
     @classmethod
     def of(cls, text: str, start: int, end: int) -> Spanned:
-        """What is far from the word is left out."""
+        """Cut a text at its word, leaving out what is far from the word."""
         before, after = text[:start], text[end:]
         if len(before) > _MOST_CHARACTERS:
             before = f"…{before[-_MOST_CHARACTERS:]}"
@@ -34,13 +34,13 @@ class Spanned(NamedTuple):
 
 
 def shortened(text: str, most: int = _MOST_CHARACTERS) -> str:
-    """The beginning of a text that is too long."""
+    """Return the text, or its beginning if it is too long."""
     return f"{text[:most]}…" if len(text) > most else text
 
 
 @dataclass(frozen=True)
 class Triple:
-    """What the page shows of a triple."""
+    """The parts of a triple that the page shows."""
 
     rule: str
     edit_distance: int
@@ -57,7 +57,7 @@ class Triple:
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> Triple:
-        """From a row of the table."""
+        """Make a triple from a row of the table."""
         scores = ("alignment", "positive_cosine", "positive_probability", "negative_cosine", "negative_probability")
         return cls(
             row["positive_rule"],
@@ -72,7 +72,7 @@ class Triple:
 
 
 class TripleSample:
-    """The triples of the lowest ids. Ids are hashes, so these are a fair sample of all."""
+    """The triples with the lowest ids. Ids are hashes, so these are a fair sample of all."""
 
     def __init__(self, most: int = TRIPLES_SHOWN) -> None:
         self._most = most
@@ -81,7 +81,7 @@ class TripleSample:
         self._shown: dict[tuple[str, str, int], Triple] = {}
 
     def offer(self, part: Part, first: int, ids: pa.Array) -> None:
-        """Look at the rows of a part from `first` on."""
+        """Consider the rows of a part from `first` on."""
         if len(self._chosen) == self._most:
             rows = pc.indices_nonzero(pc.less(ids, self._chosen[-1][0]))
         else:
@@ -91,7 +91,7 @@ class TripleSample:
         self._parts[part.path] = part
 
     def triples(self, table: CommittedTable) -> list[Triple]:
-        """Those chosen so far; only parts with newly chosen ones are read."""
+        """Return the triples chosen so far; reads only parts with newly chosen ones."""
         missing = defaultdict(list)
         for key in self._chosen:
             if key not in self._shown:
@@ -113,16 +113,16 @@ def _rows_at(table: CommittedTable, part: Part, rows: Iterable[int]) -> list[dic
 
 @dataclass(frozen=True)
 class Reject:
-    """What the page shows of a target that became no triple: as much as it had when it ended."""
+    """The parts of a rejected target that the page shows: as much as it had when it ended."""
 
     original: Spanned
     pivot: str | None
     paraphrase: Spanned | None
-    """With the aligned word, if there is one; else all of it is `before`."""
+    """The paraphrase cut at the aligned word; without one, all of it is in `before`."""
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> Reject:
-        """From a row of the table."""
+        """Make a reject from a row of the table."""
         pivot, paraphrase, start = row["pivot"], row["paraphrase"], row["aligned_start"]
         if paraphrase is None:
             cut = None
@@ -135,7 +135,7 @@ class Reject:
 
 
 class RejectSample:
-    """Of each reason some rejects. The commits tell which units have any, so few parts are ever opened."""
+    """Some rejects for each reason. The commits tell which units have any, so few parts are ever opened."""
 
     COLUMNS = (
         *("id", "text", "target_start", "target_end", "reason"),
@@ -148,13 +148,13 @@ class RejectSample:
         self._shown: dict[str, tuple[list[str], list[Reject]]] = {}
 
     def offer(self, unit: str, part: Part, reasons: Iterable[str]) -> None:
-        """A unit has rejects for these reasons. Its id is a hash, so those of the lowest ids are a fair choice."""
+        """Consider a unit with rejects for these reasons. Unit ids are hashes, so the lowest ones are a fair choice."""
         for reason in reasons:
             units = [*self._units[reason], (unit, part)]
             self._units[reason] = sorted(units, key=lambda found: found[0])[: self._most]
 
     def rejects(self, table: CommittedTable) -> dict[str, list[Reject]]:
-        """Some of each reason; only units that have not been looked at before are read."""
+        """Return some rejects for each reason; reads only when the chosen units have changed."""
         for reason, units in self._units.items():
             names = [unit for unit, _ in units]
             if reason not in self._shown or self._shown[reason][0] != names:

@@ -1,4 +1,4 @@
-"""How fast the stages of a pass went, over the time in which it was worked on."""
+"""How fast the stages of a pass were, over the time in which it was worked on."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ import numpy.typing as npt
 
 from corpusgen.store import Commit
 
-_UNITS_A_STEP = 4  # with fewer, the course of time shows when units end rather than how fast they go
+_UNITS_A_STEP = 4  # with fewer, a curve shows when units end rather than how fast they are
 _MOST_STEPS = 60
-_FEWEST_UNITS = 8  # of fewer, nothing can be said about the course of time
+_FEWEST_UNITS = 8  # with fewer, no curve over time makes sense
 
 Numbers = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Finished:
-    """When a unit was committed, by which run, and how many rows each stage dealt with in how many seconds."""
+    """When a unit was committed, by which run, and how many rows each stage processed in how many seconds."""
 
     time: float
     run: str
@@ -29,7 +29,7 @@ class Finished:
 
     @classmethod
     def of(cls, commit: Commit) -> Finished:
-        """What its commit tells. (The events tell the same, and may miss the last units of a run that crashed.)"""
+        """Return the facts of a commit. (Events have the same, but may miss the last units of a crashed run.)"""
         return cls(
             commit.committed_at,
             commit.attempt.partition("-")[0],
@@ -44,13 +44,13 @@ class Stretch:
 
     edges: Numbers
     read: Numbers
-    """Rows a second that the first stage read, all its workers together."""
+    """Rows per second that the first stage read, all its workers together."""
     speeds: Mapping[str, Numbers]
-    """Of each stage, the rows that one worker does in a second; nan where it did nothing."""
+    """Rows per second that one worker of each stage does; nan where it did nothing."""
 
 
 def throughput(finished: Sequence[Finished]) -> list[Stretch]:
-    """One stretch after the other: the time between them is left out. None if there are too few units to tell."""
+    """Return all stretches of work, without the time between them; none if there are too few units to tell."""
     known = sorted((unit for unit in finished if unit.time and unit.rows), key=lambda unit: unit.time)
     if len(known) < _FEWEST_UNITS:
         return []
@@ -77,13 +77,13 @@ def throughput(finished: Sequence[Finished]) -> list[Stretch]:
 
 
 def without_breaks(finished: Sequence[Finished]) -> list[tuple[float, float, list[Finished]]]:
-    """Begin, end and units of each run; of several that worked at the same time, together."""
+    """Return start, end and units of each run; runs that overlap count as one."""
     by_run: dict[str, list[Finished]] = defaultdict(list)
     for unit in finished:
         by_run[unit.run].append(unit)
     stretches: list[tuple[float, float, list[Finished]]] = []
-    for units in by_run.values():  # in the order in which they finished their first unit
-        # Nobody wrote down when a run began; but its first unit took so long.
+    for units in by_run.values():  # ordered by their first finished unit
+        # When a run began was not recorded, but its first unit took this long.
         began, ended = units[0].time - sum(units[0].seconds.values()), units[-1].time
         if stretches and began < stretches[-1][1]:
             before, until, others = stretches.pop()

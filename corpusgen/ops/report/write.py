@@ -1,4 +1,4 @@
-"""Putting the page in its place, once or again and again while a build goes on."""
+"""Writing of the page, once or repeatedly while a build runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 
 
 def write_report(root: str, path: Path) -> int:
-    """The report of a store as it is now; how many bytes it has."""
+    """Write the report of a store as it is now; return its size in bytes."""
     return write_page(path, to_html(Collector(root).refresh()))
 
 
@@ -26,7 +26,7 @@ def watch_report(
     on_written: Callable[[int], None] = lambda size: None,
     sleep: Callable[[float], None] = time.sleep,
 ) -> None:
-    """Write it again every few seconds, until the build is complete; `on_written` hears of each time."""
+    """Write the report every few seconds, until the build is complete; call `on_written` with its size each time."""
     collector: Collector | None = None
     while True:
         try:
@@ -34,7 +34,7 @@ def watch_report(
             facts = collector.refresh()
         except StoreUnavailableError as error:
             log.warning("%s; looking again in %d s", error, RELOAD_SECONDS)
-            collector = None  # it may have counted half of a unit
+            collector = None  # the old one may have counted half of a unit
         else:
             on_written(write_page(path, to_html(facts, None if facts.complete else RELOAD_SECONDS)))
             if facts.complete:

@@ -1,4 +1,4 @@
-"""A training as one HTML page: how far it is, how its losses went, what it was made of."""
+"""The report of a training as one HTML page: its progress, its losses and what it was made from."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from distiller.training.report.page import to_html
 from distiller.training.run_folder import RunFolder
 
 PAGE = "report.html"
-"""The page in the folder of its run."""
+"""The name of the page in the folder of its run."""
 
 __all__ = ["PAGE", "RunFacts", "refresh_report", "to_html", "write_report"]
 
@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 
 def write_report(output: str, path: Path | None = None) -> str:
-    """The page of a run as it is now, in a file or in the folder of the run; where it is."""
+    """Write the page of a run in its current state, to `path` or to the run's folder, and return its address."""
     run = RunFolder(output)
     text = to_html(RunFacts.read(run))
     if path is None:
@@ -30,7 +30,7 @@ def write_report(output: str, path: Path | None = None) -> str:
 
 
 def refresh_report(run: RunFolder) -> None:
-    """Write the page of a training that goes on, which loads itself again and again."""
+    """Write the page of a training in progress, which reloads itself."""
     try:
         run.files.write(PAGE, to_bytes(to_html(RunFacts.read(run), RELOAD_SECONDS)))
     except Exception:  # a page is not worth a failure

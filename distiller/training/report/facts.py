@@ -1,4 +1,4 @@
-"""What the page of a training tells, read from the folder of its run: small files, no weights."""
+"""The facts on the page of a training, read from the small files in the folder of its run, not from weights."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from corpusgen.errors import StoreError
 from distiller.settings import TrainSettings
 from distiller.training.run_folder import Columns, RunFolder
 from distiller.words.described import MadeOf, described
-from distiller.words.losses import terms_of
+from distiller.words.objective import objective_of
 from distiller.words.saved import CARD, IN_A_RUN, evaluation_in
 
 Numbers = npt.NDArray[np.float64]
 
-_CHECKPOINTS_A_RATE = 4  # with fewer, it shows when there were validations rather than how fast it went
+_CHECKPOINTS_A_RATE = 4  # with fewer, the curve would show when validations ran rather than the speed
 _MOST_RATES = 60
 _STEPS = {"step", "loss"}
 _VALIDATIONS = {"step", "epoch", "loss", "ordered", "cosine_positive", "cosine_negative", "cosine_unrelated"}
@@ -29,26 +29,26 @@ _VALIDATIONS = {"step", "epoch", "loss", "ordered", "cosine_positive", "cosine_n
 
 @dataclass(frozen=True)
 class RunFacts:
-    """A training as of its last checkpoint."""
+    """The facts of a training as of its last checkpoint."""
 
     url: str
     settings: TrainSettings
     stored: Mapping[str, Any]
-    """The settings as they are written in the run: only those that determine the result."""
+    """The settings in the folder of the run: only those that determine the result."""
     made_of: Mapping[str, Any]
-    """Frozen model, layers and triples, by their content."""
+    """The frozen model, layers and triples, identified by content."""
     steps: Columns
     validations: Columns
     progress: Mapping[str, Any]
     trained: bool
-    """Whether the model is there."""
+    """Whether the model has been written."""
     evaluation: str
-    """What the model's card says of an evaluation, as Markdown."""
+    """The evaluation in the model's card, as Markdown."""
     made_at: float = field(default_factory=time.time)
 
     @classmethod
     def read(cls, run: RunFolder) -> RunFacts:
-        """From its folder."""
+        """Read the facts of a run from its folder."""
         stored = run.started_with()
         made_of = stored.pop("made of", {})
         try:
@@ -62,7 +62,7 @@ class RunFacts:
         card = f"{IN_A_RUN}/{CARD}"
         evaluation = evaluation_in(run.files.read(card).decode(errors="replace")) if run.files.exists(card) else ""
         steps, validations = run.tables()
-        terms = {term.name for term in terms_of(negatives=settings.negatives, crosslingual=settings.crosslingual)}
+        terms = set(objective_of(settings).term_names)
         for name, table, columns in (("steps", steps, _STEPS), ("validations", validations, _VALIDATIONS)):
             if table and (problem := _problem(table, terms | columns)):
                 raise StoreError(f"{run.url}/{name}.csv is damaged: {problem}; remove it")
@@ -70,29 +70,29 @@ class RunFacts:
 
     @property
     def step(self) -> int:
-        """The last one before the checkpoint."""
+        """Return the last step before the checkpoint."""
         return int(self.progress.get("step", 0) or (self.steps["step"][-1] if self.steps else 0))
 
     @property
     def best(self) -> dict[str, float]:
-        """What held-out triples said after the best step so far; nothing before the first validation."""
+        """Return the validation after the best step so far; empty before the first validation."""
         steps: Numbers = self.validations.get("step", np.empty(0))
         rows = np.flatnonzero(steps == self.progress.get("best_step"))
         return {name: float(values[rows[0]]) for name, values in self.validations.items()} if len(rows) else {}
 
     @property
     def dates(self) -> tuple[float | None, float | None]:
-        """When it began, and when the last checkpoint was written."""
+        """Return the time of the start and the time of the last checkpoint."""
         stretches = self.progress.get("stretches")
         return (stretches[0][0][1], stretches[-1][-1][1]) if stretches else (None, None)
 
     @cached_property
     def rates(self) -> list[tuple[Numbers, Numbers]]:
-        """Of each stretch of work, some times in seconds of work since the training began, and triples/s between."""
+        """Return times within each stretch, in seconds of work since the start, and triples/s between them."""
         found, worked = [], 0.0
         for stretch in self.progress.get("stretches", []):
             steps, times = np.array(stretch).T
-            seconds = np.maximum.accumulate(times) - times[0]  # clocks may be put back
+            seconds = np.maximum.accumulate(times) - times[0]  # clocks may be set back
             if seconds[-1] > 0:
                 count = int(np.clip(len(stretch) // _CHECKPOINTS_A_RATE, 1, _MOST_RATES))
                 edges = np.linspace(0, seconds[-1], count + 1)
@@ -103,17 +103,17 @@ class RunFacts:
 
     @property
     def seconds(self) -> float:
-        """How long it worked."""
+        """Return the seconds of work."""
         return float(self.rates[-1][0][-1]) if self.rates else 0.0
 
     @property
     def mean_rate(self) -> float:
-        """Triples/s over all the time of work."""
+        """Return the mean triples/s over all seconds of work."""
         return sum(float(np.diff(edges) @ rates) for edges, rates in self.rates) / self.seconds
 
 
 def _problem(table: Columns, columns: set[str]) -> str:
-    """What is wrong with a table of a run, if anything is."""
+    """Return what is wrong with a table of a run; empty if nothing is."""
     if missing := sorted(columns - table.keys()):
         return f"it has no column {missing[0]}"
     increasing = np.isfinite(table["step"]) & (np.diff(table["step"], prepend=0) > 0)

@@ -1,21 +1,22 @@
-"""The page of a training: where it stands, its losses, how it tells words apart, how fast it went, its scores."""
+"""The HTML page of a training: its progress, losses, separation of words, speed and scores."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from html import escape
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from corpusgen.models.identity import short_name, version_text
 from corpusgen.pages.charts import Curve, Scale, curves, duration, legend, rate_text, steps
-from corpusgen.pages.html import Fact, about, figures, heading, last_step, links, measure, page
-from distiller.evaluation.page import SCORES_STYLE, html_table
+from corpusgen.pages.html import Fact, Figure, Header, last_step, render_page
+from distiller.evaluation.page import SCORES_STYLE
 from distiller.evaluation.report import from_markdown
-from distiller.settings import TrainSettings
 from distiller.training.report.facts import RunFacts
-from distiller.words.losses import Term, terms_of
+from distiller.words.objective import Reconstruct, objective_of
 
+_FOLDER = "distiller/training/report"
 _LINKS = {
     "loss": "Loss",
     "terms": "Terms",
@@ -23,41 +24,58 @@ _LINKS = {
     "speed": "Speed",
     "evaluation": "Evaluation",
 }
-_STYLE = """
-.outcome { margin: 1.75rem 0 0 } .outcome .measure { margin-bottom: .5rem }
-.outcome p { margin: 0; max-width: none; font-size: .9375rem }
-.panels.two { grid-template-columns: repeat(auto-fill, minmax(min(24rem, 100%), 1fr)) }
-"""
 _MEMBERS = ("original", "positive", "negative")
 _LETTERS_OF_A_HASH = 12
 _NONE = np.empty(0)
 
 
 def to_html(facts: RunFacts, reload_seconds: int | None = None) -> str:
-    """The whole page. With `reload_seconds` it loads itself again and again, for whoever watches a training."""
-    sections = "\n".join(_sections(facts))
-    header = "\n".join(_header(facts, reload_seconds))
-    body = f"<header>{header}</header>\n{links(_LINKS, sections)}\n<main>\n{sections}\n</main>"
-    return page(escape(f"{last_step(facts.url)}: training"), body, SCORES_STYLE + _STYLE, "", reload_seconds)
+    """Render the whole page. With `reload_seconds` it reloads itself, for following a training."""
+    sections = dict(_sections(facts)) if facts.steps else {}
+    return render_page(
+        f"{_FOLDER}/page.html.j2",
+        f"{last_step(facts.url)}: training",
+        styles=[SCORES_STYLE, f"{_FOLDER}/page.css"],
+        reload_seconds=reload_seconds,
+        header=_header(facts),
+        outcome=_outcome(facts) if facts.progress else None,
+        links={name: link for name, link in _LINKS.items() if name in sections},
+        sections=sections,
+    )
 
 
 # ---------------------------------------------------------------------- header
 
 
-def _header(facts: RunFacts, reload_seconds: int | None) -> Iterator[str]:
+def _header(facts: RunFacts) -> Header:
     begun, latest = facts.dates
-    dates = {"begun": begun, "finished" if facts.trained else "last checkpoint": latest, "this page": facts.made_at}
-    state = "trained" if facts.trained else "not finished"
-    yield from heading("training", facts.url, state, facts.trained, dates, reload_seconds)
-    if facts.progress:
-        done = 1.0 if facts.trained else facts.step / facts.progress["last_step"]
-        yield f'<div class="outcome">{measure(done)}<p>{" ".join(_outcome(facts))}</p></div>'
-    yield figures(_figures(facts))
-    yield from about(_about(facts), facts.stored)
+    return Header(
+        kind="training",
+        url=facts.url,
+        state="trained" if facts.trained else "not finished",
+        is_complete=facts.trained,
+        dates={"begun": begun, "finished" if facts.trained else "last checkpoint": latest, "this page": facts.made_at},
+        figures=_figures(facts),
+        facts=list(_about(facts)),
+        settings=facts.stored,
+    )
 
 
-def _outcome(facts: RunFacts) -> Iterator[str]:
-    """How far it is or how it ended, and which weights are the best."""
+@dataclass(frozen=True)
+class Outcome:
+    """The progress of a training, or how it ended."""
+
+    share: float
+    text: str
+
+
+def _outcome(facts: RunFacts) -> Outcome:
+    done = 1.0 if facts.trained else facts.step / facts.progress["last_step"]
+    return Outcome(done, " ".join(_told(facts)))
+
+
+def _told(facts: RunFacts) -> Iterator[str]:
+    """Yield sentences on its progress or its end, and on the best weights."""
     progress, best = facts.progress, facts.best
     waited, patience = progress["waited"], facts.settings.patience
     if not progress["finished"]:
@@ -101,7 +119,7 @@ def _about(facts: RunFacts) -> Iterator[Fact]:
     if progress:
         yield Fact("trained on", f"{progress['trained_on']:,} triples", f"{progress['held_out']:,} held out")
     kinds = ("across languages" if settings.crosslingual else "", "" if settings.negatives else "without negatives")
-    yield Fact("loss", f"{len(_terms(settings))} terms", ", ".join(filter(None, kinds)))
+    yield Fact("loss", f"{len(objective_of(settings).term_names)} terms", ", ".join(filter(None, kinds)))
     workers = f"{progress['workers']:,} worker{'s' * (progress['workers'] > 1)}, " if progress else ""
     yield Fact("batch", f"{settings.batch_size:,} triples", f"{workers}features {settings.features}")
     yield Fact("learning rate", f"{settings.learning_rate:g}", f"after {settings.warmup_steps:,} steps of warm-up")
@@ -111,83 +129,83 @@ def _about(facts: RunFacts) -> Iterator[Fact]:
 # -------------------------------------------------------------------- sections
 
 
-def _sections(facts: RunFacts) -> Iterator[str]:
-    if not facts.steps:
-        yield '<p class="absent">Nothing to show yet: no checkpoint was written.</p>'
-        return
-    yield from _loss_section(facts)
-    yield from _terms_section(facts)
+@dataclass(frozen=True)
+class TermsGroup:
+    """A group of similar terms of the loss, with one picture for each."""
+
+    title: str
+    is_wide: bool
+    figures: Sequence[Figure]
+
+
+@dataclass(frozen=True)
+class SpeedSection:
+    """Triples a second and the learning rate."""
+
+    was_resumed: bool
+    figures: Sequence[Figure]
+
+
+def _sections(facts: RunFacts) -> Iterator[tuple[str, Any]]:
+    """Yield the id and content of each section that is not empty."""
+    yield "loss", _loss_figure(facts)
+    yield "terms", list(_terms_groups(facts))
     if facts.validations:
-        yield from _separation_section(facts)
-    yield from _speed_section(facts)
+        yield "separation", list(_separation_figures(facts))
+    yield "speed", SpeedSection(len(facts.rates) > 1, list(_speed_figures(facts)))
     if facts.trained:
-        yield from _evaluation_section(facts)
+        yield "evaluation", list(from_markdown(facts.evaluation))
 
 
-def _loss_section(facts: RunFacts) -> Iterator[str]:
-    yield '<h2 id="loss">Loss</h2><p class="note">The sum of all terms over the steps. That of training is a mean of'
-    yield " some steps, and dropout is on in it; held-out triples are never trained on.</p>"
+def _loss_figure(facts: RunFacts) -> Figure:
     drawn, best = _losses(facts, "loss"), facts.best
     bound = (f"best: step {best['step']:,.0f}", best["step"]) if best else None
-    yield _figure("", "", drawn, _loss_scale(drawn), 280, bound=bound)
+    return _figure("", "", drawn, _loss_scale(drawn), 280, bound=bound)
 
 
-def _terms_section(facts: RunFacts) -> Iterator[str]:
-    yield '<h2 id="terms">Terms of the loss</h2><p class="note">Mean square errors of words that are rebuilt from a'
-    yield " meaning and a context. All on one scale.</p>"
-    terms = _terms(facts.settings)
-    scale = _loss_scale([curve for term in terms for curve in _losses(facts, term.name)])
+def _terms_groups(facts: RunFacts) -> Iterator[TermsGroup]:
+    objective = objective_of(facts.settings)
+    scale = _loss_scale([curve for name in objective.term_names for curve in _losses(facts, name)])
+    terms = objective.terms if isinstance(objective, Reconstruct) else ()
     own = [term for term in terms if term.meaning == term.context == term.target]
     others = [term for term in terms if term not in own]
-    for title, columns, some in (
-        ("From a word's own meaning and context", "", own),
-        ("From the meaning of one word and the context of another", " two", others),
+    for title, is_wide, some in (
+        ("From a word's own meaning and context", False, own),
+        ("From the meaning of one word and the context of another", True, others),
     ):
-        yield f'<h3>{title}</h3><div class="panels charts{columns}">'
+        figures = []
         for term in some:
             meaning, context, target = (_MEMBERS[member] for member in (term.meaning, term.context, term.target))
             what = "" if term in own else f"from the meaning of the {meaning} and the context of the {context}"
-            yield _figure(target, what, _losses(facts, term.name), scale, 140)
-        yield "</div>"
+            figures.append(_figure(target, what, _losses(facts, term.name), scale, 140))
+        if figures:
+            yield TermsGroup(title, is_wide, figures)
+    known = {term.name for term in terms}
+    more = [name for name in objective.term_names if name not in known]
+    if more:
+        figures = [_figure(name.replace("_", " "), "", _losses(facts, name), scale, 140) for name in more]
+        yield TermsGroup("Other terms", True, figures)
 
 
-def _separation_section(facts: RunFacts) -> Iterator[str]:
-    yield '<h2 id="separation">Positives and negatives</h2><p class="note">What the meaning vectors make of held-out'
-    yield " triples. Original and positive should be near each other, and the negative away from them; where unrelated"
-    yield " words come near as well, the vectors collapse.</p>"
+def _separation_figures(facts: RunFacts) -> Iterator[Figure]:
     found = facts.validations
     ordered = [Curve("ordered", "ordered", found["step"], found["ordered"], has_dots=True)]
     names = {"positive": "positive", "negative": "negative", "unrelated": "an unrelated word"}
     cosines = [Curve(name, kind, found["step"], found[f"cosine_{kind}"], True) for kind, name in names.items()]
-    yield '<div class="panels charts two">'
     what = "share of triples whose original is nearer to the positive than to the negative"
     yield _figure("Ordered", what, ordered, _linear_scale(ordered, 0.9, 1.0), 190, _percent)
     yield _figure("Cosines", "means, of the original and …", cosines, _linear_scale(cosines, 0.0, 1.0), 190)
-    yield "</div>"
 
 
-def _speed_section(facts: RunFacts) -> Iterator[str]:
-    yield '<h2 id="speed">Speed and learning rate</h2>'
-    if len(facts.rates) > 1:
-        yield '<p class="note">Where a broken line is, the training was stopped and resumed later.</p>'
-    yield '<div class="panels charts">'
+def _speed_figures(facts: RunFacts) -> Iterator[Figure]:
     if facts.rates:
         edges, values = zip(*facts.rates, strict=True)
-        yield "<figure><figcaption><b>Triples a second</b>over the time of work, validations and checkpoints included"
-        yield f"</figcaption>{steps('Triples a second over the time of work', edges, values)}</figure>"
+        picture = steps("Triples a second over the time of work", edges, values)
+        yield Figure("Triples a second", "over the time of work, validations and checkpoints included", picture)
     at = np.unique(np.clip([0.0, 1.0, facts.settings.warmup_steps, facts.step], 0, facts.step))
     rate = np.array([facts.settings.learning_rate_at(int(step)) for step in at])
     drawn = [Curve("learning rate", "rate", at, rate)]
-    yield _figure("Learning rate", "over the steps", drawn, Scale.linear(rate, most_ticks=3), 70) + "</div>"
-
-
-def _evaluation_section(facts: RunFacts) -> Iterator[str]:
-    yield '<h2 id="evaluation">Evaluation</h2>'
-    if not facts.evaluation:
-        yield "<p class='note'>The model's card has no scores yet: <code>distiller evaluate --card</code> puts them"
-        yield " there.</p>"
-    for block in from_markdown(facts.evaluation):
-        yield f'<p class="note">{escape(block)}</p>' if isinstance(block, str) else html_table("Scores", *block)
+    yield _figure("Learning rate", "over the steps", drawn, Scale.linear(rate, most_ticks=3), 70)
 
 
 # --------------------------------------------------------------------- figures
@@ -209,14 +227,12 @@ def _figure(
     height: int,
     say: Callable[[float], str] = _digits,
     bound: tuple[str, float] | None = None,
-) -> str:
-    """Curves with what they are; for those who do not see them, where each begins and ends."""
+) -> Figure:
+    """Draw curves with a caption, and an alternative text that says where each begins and ends."""
     known = [(curve, curve.y[np.isfinite(curve.y)]) for curve in drawn]
     ends = [f"{curve.name} from {say(values[0])} to {say(values[-1])}" for curve, values in known if len(values)]
     picture = curves(f"{title or 'Loss'} {what}: {', '.join(ends)}", drawn, scale, height, bound, say)
-    caption = f"<figcaption><b>{escape(title)}</b>{escape(what)}</figcaption>" if title else ""
-    keys = legend(drawn, say) if len(drawn) > 1 else ""
-    return f'<figure class="curves">{caption}{keys}{picture}</figure>'
+    return Figure(title, what, picture, legend=legend(drawn, say) if len(drawn) > 1 else None, kind="curves")
 
 
 def _losses(facts: RunFacts, name: str) -> list[Curve]:
@@ -232,7 +248,3 @@ def _loss_scale(drawn: Sequence[Curve]) -> Scale:
 
 def _linear_scale(drawn: Sequence[Curve], *shown: float) -> Scale:
     return Scale.linear(np.concatenate([curve.y for curve in drawn] + [np.array(shown)]))
-
-
-def _terms(settings: TrainSettings) -> tuple[Term, ...]:
-    return terms_of(negatives=settings.negatives, crosslingual=settings.crosslingual)

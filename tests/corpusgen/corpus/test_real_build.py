@@ -9,7 +9,8 @@ import time
 import pytest
 
 from corpusgen.config.build import BuildConfig
-from corpusgen.corpus.build import PASSES, build
+from corpusgen.corpus.build import build
+from corpusgen.corpus.recipes.words import RECIPE
 from corpusgen.engine import LocalExecutor
 from corpusgen.engine.cluster import ray_cluster
 from corpusgen.engine.ray_executor import RayExecutor
@@ -57,7 +58,7 @@ def committed(root):
     store = Store.at(str(root))
     return {
         part.path: part.sha256
-        for name in PASSES
+        for name in RECIPE.passes
         if store.pass_store(name).started()
         for commit in store.pass_store(name).commits()
         for part in [*commit.parts.values(), *([commit.quarantine] if commit.quarantine else [])]

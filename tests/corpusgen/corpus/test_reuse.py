@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 from transformers import AutoModelForMaskedLM
 
 from corpusgen.config.build import BuildConfig
-from corpusgen.corpus import build as passes
+from corpusgen.corpus.build import build
 from corpusgen.corpus.paraphrases.remembered import OldTranslations, Remembered
 from corpusgen.corpus.paraphrases.stage import RoundTrip
+from corpusgen.corpus.recipes.words import RECIPE
 from corpusgen.engine import LocalExecutor
 from corpusgen.engine.cluster import ray_cluster
 from corpusgen.engine.ray_executor import RayExecutor
@@ -80,21 +81,21 @@ def make(folder, root, reuse=None, executor=None, until=None, **others):
     notes = folder / "notes"
     notes.write_text("")
 
-    def generate(config, store):
-        made = passes.generate(config, store)
-        stages = [
+    generate = RECIPE.passes["generate"]
+
+    def noted(config, store):
+        return [
             NotedRoundTrip(**{f.name: getattr(stage, f.name) for f in fields(stage)}, notes=str(notes))
             if isinstance(stage, RoundTrip)
             else stage
-            for stage in made.stages
+            for stage in generate.stages(config, store)
         ]
-        return replace(made, stages=stages)
 
     ours = {**support.ROUND_TRIP, "translation": TRANSLATION, "rules": RULES}
     config = BuildConfig.model_validate({**support.settings(folder, **ours), **others, "store": str(root)})
     said = []
-    with patch.dict(passes.PASSES, generate=generate):
-        store = passes.build(config, executor or LocalExecutor(), until, reuse=reuse, say=said.append)
+    with patch.dict(RECIPE.passes, generate=replace(generate, stages=noted)):
+        store = build(config, executor or LocalExecutor(), until, reuse=reuse, say=said.append)
     asked = Counter(json.loads(line)[0] for line in notes.read_text().splitlines())
     return Made(store, asked, said)
 

@@ -9,7 +9,8 @@ import pytest
 
 from corpusgen.config.build import BuildConfig
 from corpusgen.config.translator import TranslatorSettings
-from corpusgen.corpus.build import PASSES, build, content_of
+from corpusgen.corpus.build import build, content_of
+from corpusgen.corpus.recipes.words import RECIPE
 from corpusgen.engine import LocalExecutor
 from corpusgen.engine.local import set_up
 from corpusgen.errors import StageError
@@ -22,7 +23,7 @@ from corpusgen.store import Store
 from corpusgen.text.language import IdentifyLanguage, bundled_model
 from corpusgen.text.segment import SegmentSentences
 from distiller.settings import BackboneSettings
-from distiller.words.features import EncodeTriples
+from distiller.words.features import EncodeMembers
 from tests.testing import triple_builds as support
 
 OTHER = "0" * 64
@@ -173,7 +174,7 @@ def built(tmp_path):
 
 def test_a_build_hands_the_models_to_its_workers_and_no_id_depends_on_that(built, tmp_path):
     store = Store.at(built.store)
-    stages = PASSES["generate"](built, store).stages
+    stages = RECIPE.passes["generate"].make(built, store).stages
     before = [stage.identity() for stage in stages]
     for stage in stages:
         stage.models = store.corpus()["models"]
@@ -208,7 +209,7 @@ def test_all_stages_with_a_model_compare_it(folder, tmp_path):
     assert refusal(IdentifyLanguage(model=str(language), models=models)) == str(language)
     assert refusal(SegmentSentences("stanza", model_dir=str(folder), models=models)) == str(folder)
     backbone = BackboneSettings(model=support.write_masked_lm(tmp_path / "frozen"))
-    assert refusal(EncodeTriples({"backbone": {"sha256": OTHER}}, backbone)) == backbone.model
+    assert refusal(EncodeMembers({"backbone": {"sha256": OTHER}}, backbone)) == backbone.model
 
 
 def test_a_home_folder_is_recorded_by_its_content(folder, tmp_path, monkeypatch):

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpusgen.errors import StoreUnavailableError
-from corpusgen.ops.status import LOOK_SECONDS, BuildStatus, Pace, in_words, watch
+from corpusgen.ops.status import LOOK_SECONDS, BuildStatus, Pace, watch
 from corpusgen.store import Commit, StageCount, Store
 from tests.corpusgen.engine.helpers import drive
 from tests.corpusgen.store.support import commit, make_plan
@@ -192,11 +192,6 @@ def test_the_pace_is_that_of_two_drivers_together():
 @pytest.mark.parametrize("commits", [[], made_at([100.0]), made_at([0.0, 0.0, 0.0]), made_at([100.0, 100.0])])
 def test_nothing_is_said_of_a_pace_that_is_not_known(commits):
     assert pace_of(commits).units_per_second(100.0) is None
-
-
-def test_a_slow_pace_is_told_by_the_hour():
-    assert in_words(12.345) == "12.3 units/s"
-    assert in_words(0.01) == "36.0 units/h"
 
 
 # ------------------------------------------------------------- real processes

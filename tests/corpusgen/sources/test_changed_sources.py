@@ -17,8 +17,9 @@ from corpusgen.engine.isolate import run_stage
 from corpusgen.errors import SourceChangedError, StoreUnavailableError
 from corpusgen.io.files import open_files
 from corpusgen.sources import locate
+from corpusgen.sources.kinds import source_kind
 from corpusgen.sources.locate import OpenSource
-from corpusgen.sources.readers import MediaWikiPages, ParquetRows, PlainText, slices_of
+from corpusgen.sources.readers import MediaWikiPages, ParquetRows, PlainText
 from corpusgen.sources.streams import read_records
 from corpusgen.store import Store
 from tests.corpusgen.sources.support import source
@@ -96,7 +97,7 @@ def process(stage, records):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_file_that_changed_after_it_was_planned_is_refused(tmp_path, kind, change):
     path, name, stage = kind(tmp_path)
-    slices = slices_of(name, [str(path)], 2000)
+    slices = source_kind(name).slices([str(path)], 2000)
     assert len(slices) > 2
     process(stage, slices[0])
     change(path)
@@ -111,7 +112,7 @@ def test_a_file_that_changed_after_it_was_planned_is_refused(tmp_path, kind, cha
 def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path, kind, change, again, monkeypatch):
     """Between the look at it and the first byte."""
     path, name, stage = kind(tmp_path)
-    slices = slices_of(name, [str(path)], 2000)
+    slices = source_kind(name).slices([str(path)], 2000)
     if again:
         process(stage, slices[0])
     real, looks = OpenSource.check, []
@@ -169,7 +170,7 @@ def _sentences(root):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_file_that_may_not_be_opened_stops_the_build_with_its_name(tmp_path, kind, monkeypatch):
     path, name, stage = kind(tmp_path)
-    slices = slices_of(name, [str(path)], 2000)
+    slices = source_kind(name).slices([str(path)], 2000)
 
     def refused(path):
         raise PermissionError(13, "Permission denied", path)
@@ -222,7 +223,7 @@ def remote(s3_root, s3_server):
 
 def test_objects_on_s3_are_what_was_planned(remote):
     files, path = remote
-    slices = slices_of("text", [path], 5000)
+    slices = source_kind("text").slices([path], 5000)
     assert sum(process(PlainText(), records).num_rows for records in slices) == 1000
     files.write("in/a.txt", b"".join(b"A line, number %05d\n" % n for n in range(1001)))
     with pytest.raises(SourceChangedError, match=r"a\.txt has changed since .*: it has 21,021 bytes"):
@@ -235,7 +236,7 @@ def test_objects_on_s3_are_what_was_planned(remote):
 def test_an_object_on_s3_that_is_replaced_while_it_is_read_is_found_out_by_its_tag(remote, monkeypatch):
     """Of the same size, and in the same second."""
     files, path = remote
-    slices = slices_of("text", [path], 5000)
+    slices = source_kind("text").slices([path], 5000)
     monkeypatch.setattr(locate, "_HEAD_PRECISION", 10**18)
     read = read_records(locate.SourceFile.of(slices[0][0]), 0, 5000)
     next(read)
@@ -247,7 +248,7 @@ def test_an_object_on_s3_that_is_replaced_while_it_is_read_is_found_out_by_its_t
 def test_a_network_that_fails_in_the_middle_costs_nothing(remote, monkeypatch):
     _, path = remote
     monkeypatch.setattr(locate, "_REMOTE_BUFFER", 512)
-    slices = slices_of("text", [path], 5000)
+    slices = source_kind("text").slices([path], 5000)
     real, reads, found = locate._Bytes.readinto, [], []
 
     def readinto(self, to):

@@ -3,6 +3,7 @@
 import io
 import json
 import random
+import sys
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from rich.console import Console
 
 from corpusgen.errors import ConfigError
 from distiller.evaluation import analysis as module
+from distiller.evaluation import probes
 from distiller.evaluation.analysis import analyse, tables, to_json
 from distiller.evaluation.files import SentencePair
 from distiller.evaluation.probes import AMOUNT, KNOWN_CLASS, LINEAR_CLASS, probe, r_squared
@@ -233,6 +235,43 @@ def test_the_ridge_is_chosen_by_leaving_each_item_out():
 
     best = min(len(known) * np.logspace(3, -3, 13), key=error)
     np.testing.assert_allclose(AMOUNT.rule(known, gold, asked), fitted(slice(None), best)(asked), atol=1e-8)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_a_linear_class_is_that_of_a_softmax_with_weight_decay(classes):
+    vectors, targets, _ = planted(60, 5, classes=classes, share=0.2)
+    known = vectors["noise"].astype(float)
+    asked = np.random.default_rng(1).normal(size=(500, 5))
+    weights, bias = (torch.zeros(*size, dtype=torch.float64, requires_grad=True) for size in ((5, classes), (classes,)))
+    optimizer = torch.optim.LBFGS([weights, bias], max_iter=200, line_search_fn="strong_wolfe")
+
+    def loss():
+        optimizer.zero_grad()
+        scores = torch.from_numpy(known) @ weights + bias
+        value = torch.nn.functional.cross_entropy(scores, torch.from_numpy(targets).long())
+        value = value + 0.1 / 2 * weights.square().sum()
+        value.backward()
+        return value
+
+    optimizer.step(loss)
+    with torch.no_grad():
+        expected = (torch.from_numpy(asked) @ weights + bias).argmax(1).numpy()
+    assert len(set(expected)) == classes
+    assert probes._logistic(known, targets, asked, 0.1).tolist() == expected.tolist()
+
+
+def test_a_class_that_only_chooses_the_decay_is_no_harm():
+    vectors, _, held_out = planted()
+    targets = np.where(np.cumsum(~held_out) % 5 == 0, 1.0, 0.0)
+    assert probe("", LINEAR_CLASS, vectors, targets, held_out).guess > 0.7
+
+
+@pytest.mark.parametrize("method", [AMOUNT, LINEAR_CLASS])
+def test_probes_without_scikit_learn_say_what_to_install(method, monkeypatch):
+    monkeypatch.setitem(sys.modules, "sklearn.linear_model", None)
+    vectors, targets, held_out = planted(classes=3)
+    with pytest.raises(ConfigError, match=r"scikit-learn: pip install 'wicdistil\[evaluate\]'"):
+        probe("", method, vectors, targets, held_out)
 
 
 def test_features_that_never_vary_are_no_harm():

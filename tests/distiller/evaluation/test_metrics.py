@@ -1,5 +1,6 @@
 """Metrics are those of SciPy and scikit-learn; intervals cover, repeat and are paired."""
 
+import sys
 import warnings
 
 import numpy as np
@@ -8,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
+from corpusgen.errors import ConfigError
 from distiller.evaluation.metrics import (
     accuracy,
     best_threshold,
@@ -63,6 +65,13 @@ def test_cosines_are_those_of_scikit_learn(pair):
 def test_equal_values_share_their_mean_rank():
     # Ranks 1, 2.5, 2.5, 4 and 1, 2, 3, 4: 4.5 / sqrt(4.5 * 5).
     assert spearman([1, 2, 2, 3], [1, 2, 3, 4]) == pytest.approx(4.5 / np.sqrt(4.5 * 5))
+
+
+def test_ranks_without_scipy_say_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "scipy.stats", None)
+    assert pearson([1, 2], [1, 2]) == pytest.approx(1)
+    with pytest.raises(ConfigError, match=r"SciPy: pip install 'wicdistil\[evaluate\]'"):
+        spearman([1, 2], [1, 2])
 
 
 def test_the_uncentred_correlation_is_about_zero():

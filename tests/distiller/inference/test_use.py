@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
@@ -79,7 +80,7 @@ def test_a_file_is_encoded_as_the_library_does(model, tmp_path):
     wanted = WordDistiller.from_pretrained(model).encode_words(["willows"] * 30, TEXTS, output="both")
     for kind in ("meaning", "context"):
         np.testing.assert_allclose(np.array(table[kind].to_pylist()), getattr(wanted, kind), atol=1e-6)
-    assert [path.name for path in tmp_path.iterdir() if "partial" in path.name] == []
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".tmp-")] == []
 
 
 @pytest.mark.parametrize(
@@ -161,6 +162,30 @@ def test_a_file_that_fails_while_it_is_written_is_an_error_of_the_users(tmp_path
         (tmp_path / "kept").touch(mode=0o400)
         with pytest.raises(ConfigError, match="no permission"):
             check_target(str(tmp_path / "kept"))
+
+
+def test_a_file_that_is_replaced_keeps_its_permissions_and_its_links(tmp_path):
+    target, link = tmp_path / "scores", tmp_path / "link"
+    target.touch()
+    target.chmod(0o600)
+    link.symlink_to(target)
+    check_target(str(link))
+    write_text(str(link), "scores")
+    assert link.is_symlink()
+    assert target.read_text() == "scores"
+    assert target.stat().st_mode & 0o777 == 0o600
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "scores"]
+
+
+def test_a_pipe_is_written_to_and_stays_one(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor() as pool:
+        reading = pool.submit(pipe.read_text)
+        check_target(str(pipe))
+        write_text(str(pipe), "scores")
+        assert reading.result(60) == "scores"
+    assert pipe.is_fifo()
 
 
 @pytest.mark.parametrize("k", [1, 5, 100])

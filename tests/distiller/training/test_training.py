@@ -9,14 +9,14 @@ from torch.multiprocessing import start_processes
 from torch.nn.functional import cosine_similarity
 
 from corpusgen.errors import ConfigError
+from corpusgen.store.products import WORDS
 from distiller.training import loop as training_module
 from distiller.training.loop import Training, _sent_as
 from distiller.training.online import OnlineFeatures
-from distiller.words.features import TRIPLE_COLUMNS, WORDS
 from distiller.words.model import TrainingPlace
 from tests.distiller.support import made_features, settings
 
-TEXTS = [text for text, *_ in WORDS.values()]
+TEXTS = [member.text for member in WORDS.members]
 
 
 @pytest.fixture(scope="module")
@@ -139,8 +139,8 @@ class LoudBackbone:
 
 
 def test_a_gpu_gets_halves_only_of_states_that_are_kept_so(features):
-    columns = {name: ["a"] if name == text else [0] for text, *span in WORDS.values() for name in (text, *span)}
-    online = OnlineFeatures(pa.table(columns), np.array([b"id"]), LoudBackbone())
+    columns = {name: ["a"] if name in TEXTS else [0] for name in WORDS.columns}
+    online = OnlineFeatures(pa.table(columns), WORDS, np.array([b"id"]), LoudBackbone())
     rows, gpu = np.array([0]), torch.device("cuda")
     assert online.batch(rows, _sent_as(online.dtype, gpu)).isfinite().all()
     kept = features.batch(rows, _sent_as(features.dtype, gpu))
@@ -151,7 +151,7 @@ def test_a_gpu_gets_halves_only_of_states_that_are_kept_so(features):
 class SomeTriples:
     """A store of two triples that counts how often it is read."""
 
-    schema = pa.schema([(name, pa.string() if name in ("id", *TEXTS) else pa.int64()) for name in TRIPLE_COLUMNS])
+    schema = pa.schema([(name, pa.string() if name in ("id", *TEXTS) else pa.int64()) for name in WORDS.columns])
 
     def __init__(self):
         self.reads = 0
@@ -179,12 +179,12 @@ class NamingBackbone:
 def test_a_damaged_copy_of_triples_is_made_again(tmp_path, name):
     triples = SomeTriples()
     for _ in range(2):
-        online = OnlineFeatures.open(tmp_path, "abc", triples, NamingBackbone())
+        online = OnlineFeatures.open(tmp_path, "abc", triples, WORDS, NamingBackbone())
     assert triples.reads == 1
     path = next(tmp_path.glob(f"*/{name}"))
     data = path.read_bytes()
     path.write_bytes(data.replace(b"word one", b"ward one") if name == "triples.arrow" else data[:-1] + b"x")
-    online = OnlineFeatures.open(tmp_path, "abc", triples, NamingBackbone())
+    online = OnlineFeatures.open(tmp_path, "abc", triples, WORDS, NamingBackbone())
     assert triples.reads == 2
     assert path.read_bytes() == data
     assert online.ids.tolist() == [b"a", b"b"]

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from corpusgen.errors import ConfigError, StageError
+from corpusgen.models.spans import ReadText
 from distiller.settings import BackboneSettings
 from distiller.words import backbone as module
 from distiller.words.backbone import NO_PIECE, OUTSIDE, TOO_LONG, Backbone, shape_of
@@ -135,8 +136,8 @@ def test_the_pieces_of_a_word_are_those_that_share_a_character_with_it(backbones
     while surface and text[surface[-1]].isspace():
         surface = surface[:-1]
     pieces = [number for number, place in enumerate(encoding.offsets) if set(range(*place)) & set(surface)]
-    found = module._ReadText(text, encoding).pieces_at(start, end)
-    assert found == ((pieces[0], pieces[-1]) if pieces else None)
+    found = ReadText(text, encoding).find((start, end), module._REASONS)
+    assert found[:2] == (pieces[0], pieces[-1]) if pieces else found in (OUTSIDE, NO_PIECE)
 
 
 @settings(max_examples=15)

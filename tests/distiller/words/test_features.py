@@ -20,10 +20,10 @@ from distiller.settings import BackboneSettings, FeatureSettings
 from distiller.words.backbone import NO_PIECE, Backbone
 from distiller.words.features import (
     OVERFLOW,
-    EncodeTriples,
+    EncodeMembers,
     _packed,
     _unpacked,
-    bytes_per_triple,
+    bytes_per_row,
     features_store,
     make_features,
     open_features,
@@ -82,7 +82,7 @@ def test_features_are_the_states_of_the_three_words_as_float16(built):
     for word, (text, start, end) in WORDS.items():
         spans = list(zip(triples[start].to_pylist(), triples[end].to_pylist(), strict=True))
         states, _ = backbone.states(triples[text].to_pylist(), spans)
-        found = np.concatenate([getattr(batch, word) for batch in batches])
+        found = np.concatenate([batch.states[word] for batch in batches])
         assert found.dtype == np.float16
         # Other batches may change the last digit of a float32, which may tip the rounding.
         np.testing.assert_allclose(found, states.astype(np.float16), rtol=2e-3, atol=1e-4)
@@ -90,7 +90,7 @@ def test_features_are_the_states_of_the_three_words_as_float16(built):
 
 def test_batches_are_views_of_what_was_read(built):
     batch = next(open_features(built[2]).batches())
-    assert not any(states.flags.owndata for states in batch[1:])
+    assert not any(states.flags.owndata for states in batch.states.values())
     states = np.random.default_rng(0).normal(size=(5, 2, 3)).astype(np.float16)
     column = _packed(states).slice(1, 3)  # a column may begin in the middle of its memory
     np.testing.assert_array_equal(_unpacked(column, 2, 3), states[1:4])
@@ -134,7 +134,7 @@ def test_units_that_are_missing_are_done_again_with_the_same_bytes(copied):
     assert 0 < partly.num_rows < TripleStore(corpus).num_rows
     estimates = []
     assert make(corpus, asked, on_estimate=estimates.append).url == store.url
-    assert estimates[0].left == estimates[0].triples - partly.num_rows
+    assert estimates[0].left == estimates[0].rows - partly.num_rows
     assert files(store) == before
     assert open_features(store).complete
 
@@ -180,7 +180,7 @@ def test_features_of_other_triples_are_refused(copied):
     rows = TripleStore(corpus).num_rows
     gone = Path(corpus) / "generate" / "commits"
     next(commit for commit in sorted(gone.iterdir()) if "triples" in json.loads(commit.read_bytes())["parts"]).unlink()
-    with pytest.raises(StoreError, match=f"other triples than {corpus} has: {rows} triples") as caught:
+    with pytest.raises(StoreError, match=f"other rows than {corpus} has: {rows} rows") as caught:
         open_features(store)
     assert store.url in str(caught.value)
     assert "build not finished) now" in str(caught.value)
@@ -204,16 +204,16 @@ def test_a_disk_too_small_is_told_before_anything_is_written(copied, monkeypatch
         make(corpus, asked, on_estimate=estimates.append)
     assert not Path(store.url).exists()
     rows = TripleStore(corpus).num_rows
-    assert (estimates[0].triples, estimates[0].bytes_left) == (rows, rows * 2 * 16 * 3 * 2)
+    assert (estimates[0].rows, estimates[0].bytes_left) == (rows, rows * 2 * 16 * 3 * 2)
     assert f"{rows} triples × 192 bytes (layers 2–3, dimension 16)" in str(estimates[0])
 
 
 def test_the_estimate_of_a_large_model():
-    assert bytes_per_triple(12, 1024) == 73_728
+    assert bytes_per_row(3, 12, 1024) == 73_728
 
 
 def stage(folder, **backbone):
-    encode = EncodeTriples({}, BackboneSettings(model=str(folder), **backbone))
+    encode = EncodeMembers({}, BackboneSettings(model=str(folder), **backbone))
     encode.setup()
     return encode
 
@@ -291,7 +291,8 @@ def test_features_on_s3_are_the_same(built, s3_root):
     assert there.url == f"{s3_root}/features/{Path(store.url).name}"
     parts = [CommittedTable(some, "features", "features").parts for some in (store, there)]
     assert parts[0] == parts[1]
-    here, far = (np.concatenate([batch.positive for batch in open_features(some).batches()]) for some in (store, there))
+    batches = [open_features(some).batches() for some in (store, there)]
+    here, far = (np.concatenate([batch.states["positive"] for batch in some]) for some in batches)
     np.testing.assert_array_equal(here, far)
 
 
@@ -317,6 +318,6 @@ def test_features_of_a_real_model(copied):
     assert (features.layers, features.dimension) == ([4, 5, 6], 384)
     assert features.num_rows == TripleStore(corpus).num_rows
     batch = next(features.batches())
-    assert batch.original.shape == (len(batch.ids), 3, 384)
+    assert batch.states["original"].shape == (len(batch.ids), 3, 384)
     size = sum(part.bytes for part in features.parts)
-    assert size < 1.1 * features.num_rows * bytes_per_triple(3, 384)
+    assert size < 1.1 * features.num_rows * bytes_per_row(3, 3, 384)

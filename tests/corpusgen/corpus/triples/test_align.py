@@ -10,10 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpusgen.corpus.triples.align import Sentences, align, align_zscore
+from corpusgen.corpus.triples.align import Passed, Sentences, chosen_words, judge_by_cosine, judge_by_score
 
 NONE = -1
 THRESHOLD = 0.6
+
+
+def align(*pairs):
+    return chosen_words(judge_by_cosine(*pairs))
+
+
+def align_zscore(*pairs):
+    return chosen_words(judge_by_score(*pairs))
 
 
 def sentences(vectors, dimension):
@@ -308,3 +316,42 @@ def test_zscore_finds_nothing_unusual_in_one_word_repeated():
     random = np.random.default_rng(2)
     pairs = [(np.repeat(random_words(random, 1), count, 0), 0, random_words(random, 3)) for count in range(1, 200)]
     assert set(align_pairs(pairs, align_zscore, -1.0).word.tolist()) == {NONE}
+
+
+def reasons(matrix, target, marks, judge, threshold):
+    originals, paraphrases = vectors_of([matrix])
+    (judged,) = judge(originals, np.array([target]), paraphrases, threshold, np.array(marks, bool))
+    return [Passed(reason).name for reason in judged.reasons[0].tolist()]
+
+
+def test_every_word_but_the_aligned_one_has_its_reason():
+    matrix = [[0.9, 0.1, 0.1, 0.1, 0.1], [0.8, 0.5, 0.75, 0.7, 0.65]]
+    wanted = ["TAKEN", "TOO_FAR", "OTHER_KIND", "NOT", "LESS_SIMILAR"]
+    assert reasons(matrix, 1, [True, True, False, True, True], judge_by_cosine, THRESHOLD) == wanted
+
+
+def test_the_first_reason_is_named():
+    matrix = [[0.5, 0.1], [0.4, 0.1]]  # the first word is taken too, and of another kind
+    assert reasons(matrix, 1, [False, False], judge_by_cosine, THRESHOLD) == ["TOO_FAR", "TOO_FAR"]
+    assert reasons(matrix, 1, [False, False], judge_by_cosine, 0.2) == ["OTHER_KIND", "TOO_FAR"]
+
+
+def test_by_the_published_rule_letters_are_a_reason_of_their_own():
+    matrix = [[0.9, 0.1, 0.1, 0.1], [0.1, 0.1, 0.1, 0.9], [0.1, 0.1, 0.1, 0.2]]
+    letters = ["NOT", "ANOTHER_LOOKS_ALIKE", "STANDS_FARTHER", "STANDS_FARTHER"]
+    assert reasons(matrix, 1, [True, False, True, True], judge_by_score, -1.0) == letters
+    assert reasons(matrix, 1, [False] * 4, judge_by_score, -1.0) == ["TOO_FAR", "TOO_FAR", "TOO_FAR", "NOT"]
+    taken = [[0.9, 0.1], [0.8, 0.5], [0.0, 0.1], [0.0, 0.1], [0.0, 0.1]]
+    assert reasons(taken, 1, [False] * 2, judge_by_score, -0.5) == ["TAKEN", "NOT"]
+
+
+@pytest.mark.parametrize(("judge", "threshold"), [(judge_by_cosine, THRESHOLD), (judge_by_score, -1.0)])
+@given(pairs=batches())
+def test_exactly_the_aligned_word_has_no_reason(judge, threshold, pairs):
+    matrices, targets, marks = zip(*pairs, strict=True)
+    originals, paraphrases = vectors_of(matrices)
+    flat = np.array([mark for some in marks for mark in some], bool)
+    compared = (originals, np.array(targets, np.int64), paraphrases, threshold, flat)
+    chosen = chosen_words(judge(*compared)).word.tolist()
+    without = [np.flatnonzero(row == Passed.NOT).tolist() for some in judge(*compared) for row in some.reasons]
+    assert without == [[word] if word != NONE else [] for word in chosen]

@@ -262,3 +262,24 @@ def test_a_word_glued_to_others_is_a_reject_and_not_a_wrong_place(tmp_path):
     result = stage.process(rows)
     assert result.rows.num_rows == 0
     assert "word" in result.rejects["reason"].to_pylist()[0]
+
+
+def contexts_of(stage, rows):
+    return [slot.context for slot in stage.ask(rows, rows.to_pylist()).slots]
+
+
+def test_the_words_around_a_target_are_those_of_its_rows_own_tokens(tmp_path):
+    support.settings(tmp_path)
+    stage = MakeTriples(str(tmp_path / "vectors.vec"), masked=MaskedSettings(model=str(tmp_path / "masked")))
+    stage.setup()
+    rows = target_rows(["The well-known river moved some water away."], "river").drop_columns(["paraphrase"])
+    without = rows.drop_columns(["token_starts", "token_ends"])
+    assert contexts_of(stage, rows) == contexts_of(stage, without)
+    (context,) = contexts_of(stage, rows)
+    assert (context.before, context.others) == ("well-known", {"the", "well-known", "moved", "some", "water", "away"})
+    # Another tokenizer takes a hyphen for a mark.
+    starts, ends = [0, 4, 8, 9, 15, 21, 27, 32, 38, 42], [3, 8, 9, 14, 20, 26, 31, 37, 42, 43]
+    for name, values in (("token_starts", starts), ("token_ends", ends)):
+        rows = rows.set_column(rows.column_names.index(name), name, pa.array([values], pa.list_(pa.int32())))
+    (context,) = contexts_of(stage, rows)
+    assert (context.before, context.others) == ("known", {"the", "well", "known", "moved", "some", "water", "away"})

@@ -1,4 +1,4 @@
-"""How words are compared by their letters, whether they fit in a place, and which may be positive or negative."""
+"""How words are compared by their letters, whether they fit in a slot, and which may be positive or negative."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from corpusgen.config.rules import PAPER, RuleSettings
-from corpusgen.corpus.triples.contexts import Place, class_of_place, is_name, unfit
+from corpusgen.corpus.triples.contexts import SlotContext, class_of_slot, is_name, unfit
 from corpusgen.corpus.triples.negatives import largest_cosine, why_not_negative
 from corpusgen.corpus.triples.positives import looks_like, match_case, why_not_positive
 from corpusgen.models.lexical import article_fits, classes, edit_distance, is_function_word, same_kind, stem
@@ -21,9 +21,9 @@ MEAN_DISTANCE = RuleSettings(preset="paper", negatives="mean_distance")
 NAMES = {"dog": False, "dogs": False, "owl": False, "bark": False, "of": False, "hit": False, "paris": True}
 
 
-def place(target="cat", **known):
+def context(target="cat", **known):
     nothing = {"name": False, "abbreviation": False, "before": "", "others": (), "best": 0.0, "word_class": None}
-    return Place(target, **nothing | known)
+    return SlotContext(target, **nothing | known)
 
 
 # Letters.
@@ -170,14 +170,14 @@ def test_nothing_is_known_of_the_classes_of_other_languages():
     ],
 )
 def test_predicted_words_vote_on_what_the_target_is(words, probabilities, expected):
-    assert class_of_place("colours", words, np.array(probabilities, np.float32), "en") == expected
+    assert class_of_slot("colours", words, np.array(probabilities, np.float32), "en") == expected
 
 
 def test_a_word_of_one_class_or_of_none_needs_no_votes():
     votes = np.array([0.9], np.float32)
-    assert class_of_place("women", ["gives"], votes, "en") == "plural noun"
-    assert class_of_place("xyzzy", ["gives"], votes, "en") is None
-    assert class_of_place("colours", ["gives"], votes, "fr") is None
+    assert class_of_slot("women", ["gives"], votes, "en") == "plural noun"
+    assert class_of_slot("xyzzy", ["gives"], votes, "en") is None
+    assert class_of_slot("colours", ["gives"], votes, "fr") is None
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,7 @@ def test_other_words_and_other_languages_have_no_article_to_fit():
     assert article_fits("a", "apple", "pt")
 
 
-# Places.
+# Slots.
 
 
 def test_names_are_written_with_a_capital_that_no_sentence_begins_with():
@@ -212,16 +212,16 @@ def test_names_are_written_with_a_capital_that_no_sentence_begins_with():
 @pytest.mark.parametrize(
     ("word", "where", "reason", "rule"),
     [
-        ("elephant", place(), "not in the vocabulary", "in_vocabulary"),
-        ("paris", place(), "a name", "in_vocabulary"),
-        ("dog", place("london", name=True), "no name", "in_vocabulary"),
-        ("dog", place("nato", abbreviation=True), "the target is an abbreviation", "in_vocabulary"),
-        ("of", place(), "a function word", "same_kind"),
-        ("dog", place("because"), "the target is a function word", "same_kind"),
-        ("dogs", place(word_class="noun"), "another part of speech, number or tense", "same_class"),
-        ("owl", place(before="a"), "another article", "same_class"),
-        ("dog", place(before="an"), "another article", "same_class"),
-        ("dog", place(others={"dog", "barked"}), "repeats a word", "unrepeated"),
+        ("elephant", context(), "not in the vocabulary", "in_vocabulary"),
+        ("paris", context(), "a name", "in_vocabulary"),
+        ("dog", context("london", name=True), "no name", "in_vocabulary"),
+        ("dog", context("nato", abbreviation=True), "the target is an abbreviation", "in_vocabulary"),
+        ("of", context(), "a function word", "same_kind"),
+        ("dog", context("because"), "the target is a function word", "same_kind"),
+        ("dogs", context(word_class="noun"), "another part of speech, number or tense", "same_class"),
+        ("owl", context(before="a"), "another article", "same_class"),
+        ("dog", context(before="an"), "another article", "same_class"),
+        ("dog", context(others={"dog", "barked"}), "repeats a word", "unrepeated"),
     ],
 )
 def test_why_a_word_does_not_fit(word, where, reason, rule):
@@ -233,13 +233,13 @@ def test_why_a_word_does_not_fit(word, where, reason, rule):
 @pytest.mark.parametrize(
     ("word", "where"),
     [
-        ("dog", place()),
-        ("dog", place(before="a", others={"barked"}, word_class="noun")),
-        ("owl", place(before="an", word_class="noun")),
-        ("bark", place("meow", word_class="verb")),
-        ("dogs", place("cats", word_class="plural noun")),
-        ("dog", place("xyzzy")),
-        ("paris", place("london", name=True, word_class="noun")),  # names have no class
+        ("dog", context()),
+        ("dog", context(before="a", others={"barked"}, word_class="noun")),
+        ("owl", context(before="an", word_class="noun")),
+        ("bark", context("meow", word_class="verb")),
+        ("dogs", context("cats", word_class="plural noun")),
+        ("dog", context("xyzzy")),
+        ("paris", context("london", name=True, word_class="noun")),  # names have no class
     ],
 )
 def test_a_word_that_fits(word, where):
@@ -250,7 +250,7 @@ def test_a_word_that_fits(word, where):
 
 
 def positive(word="dog", where=None, cosine=1.0, probability=1.0, rules=STRICT):
-    return why_not_positive(word, where or place(), cosine, probability, rules, NAMES, "en")
+    return why_not_positive(word, where or context(), cosine, probability, rules, NAMES, "en")
 
 
 def test_thresholds_of_positive_words_are_inclusive():
@@ -261,28 +261,28 @@ def test_thresholds_of_positive_words_are_inclusive():
 
 
 def test_reasons_against_a_positive_word_in_their_order():
-    assert positive("elephant", place(name=True), cosine=-1.0, probability=0.0) == "the target is a name"
+    assert positive("elephant", context(name=True), cosine=-1.0, probability=0.0) == "the target is a name"
     assert positive("elephant", cosine=-1.0, probability=0.0) == "improbable"
-    assert positive("elephant", place("elephants"), cosine=-1.0) == "too far"
-    assert positive("elephant", place("elephants")) == "looks like the target"
-    assert positive("elephant", place("the")) == "the target is a function word"
+    assert positive("elephant", context("elephants"), cosine=-1.0) == "too far"
+    assert positive("elephant", context("elephants")) == "looks like the target"
+    assert positive("elephant", context("the")) == "the target is a function word"
     assert positive("elephant") == "not in the vocabulary"
     assert positive("dog") is None
 
 
 def test_in_the_paper_only_numbers_and_letters_decide_on_a_positive_word():
-    assert positive("elephant", where=place("the"), rules=AS_IN_PAPER) is None
+    assert positive("elephant", where=context("the"), rules=AS_IN_PAPER) is None
     assert positive("elephant", cosine=0.6, probability=0.003, rules=AS_IN_PAPER) is None
     assert positive("elephant", cosine=0.5999, rules=AS_IN_PAPER) == "too far"
     assert positive("cats", rules=AS_IN_PAPER) == "looks like the target"
-    assert positive("elephant", where=place("cat", name=True), rules=AS_IN_PAPER) == "the target is a name"
+    assert positive("elephant", where=context("cat", name=True), rules=AS_IN_PAPER) == "the target is a name"
 
 
 # Negative words.
 
 
 def negative(word="dog", where=None, cosine=-1.0, probability=1.0, largest=0.45, rules=STRICT, language="en"):
-    return why_not_negative(word, where or place(), cosine, probability, largest, rules, NAMES, language)
+    return why_not_negative(word, where or context(), cosine, probability, largest, rules, NAMES, language)
 
 
 def test_a_negative_word_is_probable_enough_and_below_the_largest_cosine():
@@ -295,7 +295,7 @@ def test_a_negative_word_is_probable_enough_and_below_the_largest_cosine():
 
 def test_a_negative_word_has_its_share_of_the_best_probability():
     rules = RuleSettings(negative_min_probability=0.005, negative_min_share=0.25)
-    sure, unsure = place(best=0.5), place(best=0.01)
+    sure, unsure = context(best=0.5), context(best=0.01)
     assert negative(where=sure, probability=0.125, rules=rules) is None
     assert negative(where=sure, probability=0.1249, rules=rules) == "improbable"
     assert negative(where=unsure, probability=0.005, rules=rules) is None
@@ -306,14 +306,14 @@ def test_a_negative_word_has_its_share_of_the_best_probability():
 def test_reasons_against_a_negative_word_in_their_order():
     assert negative("cat", cosine=1.0, probability=0.0) == "the target"
     assert negative("elephant", cosine=1.0, probability=0.0) == "improbable"
-    assert negative("elephant", place("elephants"), cosine=1.0) == "too near"
-    assert negative("elephant", place("elephants")) == "looks like the target"
+    assert negative("elephant", context("elephants"), cosine=1.0) == "too near"
+    assert negative("elephant", context("elephants")) == "looks like the target"
     assert negative("elephant") == "not in the vocabulary"
     assert negative("dog") is None
 
 
 def test_in_the_paper_only_numbers_decide_on_a_negative_word():
-    assert negative("elephant", where=place("elephants"), rules=AS_IN_PAPER) is None
+    assert negative("elephant", where=context("elephants"), rules=AS_IN_PAPER) is None
     assert negative("the", probability=0.003, rules=AS_IN_PAPER) is None
     assert negative("the", probability=0.0029, rules=AS_IN_PAPER) == "improbable"
 
@@ -380,7 +380,7 @@ CASES = [str, str.lower, str.upper, str.title, str.capitalize, str.swapcase, str
 def test_the_target_itself_is_never_the_negative_word(
     target, case, cosine, probability, limit, rules, known, name, language
 ):
-    word, where = case(target), place(target, name=name)
+    word, where = case(target), context(target, name=name)
     names = {word: name} if known else {}
     assert why_not_negative(word, where, cosine, probability, limit, rules, names, language) == "the target"
 

@@ -42,7 +42,7 @@ def test_pieces_of_plain_files_give_no_line_twice_and_all_of_a_small_source(tmp_
     for number, size in enumerate(sizes):
         (folder / f"{number}.txt").write_bytes(lines(10_000 * number, size))
     slices = readers.range_slices([str(folder / "*.txt")], 4000)
-    sample = sample_source(slices, "text", 4000, seed)
+    sample = sample_source(slices, "bytes", 4000, seed)
     found = numbers_in(sample, readers.PlainText())
     everything = {10_000 * number + n for number, size in enumerate(sizes) for n in range(size)}
     assert len(found) == len(set(found))
@@ -61,7 +61,7 @@ def test_pieces_of_plain_files_give_no_line_twice_and_all_of_a_small_source(tmp_
 
 def test_pieces_come_from_all_parts_of_a_large_file(tmp_path):
     (tmp_path / "text").write_bytes(lines(0, 4000))
-    sample = sample_source(readers.range_slices([str(tmp_path / "text")], 1 << 20), "text", 1 << 20, 0)
+    sample = sample_source(readers.range_slices([str(tmp_path / "text")], 1 << 20), "bytes", 1 << 20, 0)
     assert len(sample.pieces) == 8
     eighths = [piece.record["start"] * 8 // sample.bytes for piece in sample.pieces]
     assert len(set(eighths)) >= 7  # one each, but where a piece begins in the eighth before
@@ -71,7 +71,7 @@ def test_pieces_come_from_all_parts_of_a_large_file(tmp_path):
 def test_another_seed_reads_other_pieces_and_the_same_one_the_same(tmp_path):
     (tmp_path / "text").write_bytes(lines(0, 4000))
     slices = readers.range_slices([str(tmp_path / "text")], 1 << 20)
-    samples = [sample_source(slices, "text", 1 << 20, seed) for seed in (0, 0, 1)]
+    samples = [sample_source(slices, "bytes", 1 << 20, seed) for seed in (0, 0, 1)]
     assert samples[0] == samples[1] != samples[2]
 
 
@@ -81,7 +81,7 @@ def test_compressed_files_give_their_beginnings_and_what_these_take_of_them(tmp_
         text = b"".join(chance.randbytes(40).hex().encode() + b" " + LINE % (10_000 * number + n) for n in range(2000))
         (tmp_path / f"{number}.gz").write_bytes(gzip.compress(text))
     slices = readers.range_slices([str(tmp_path / "*.gz")], 1 << 20)
-    sample = sample_source(slices, "text", 1 << 20, 0)
+    sample = sample_source(slices, "bytes", 1 << 20, 0)
     found = numbers_in(sample, readers.PlainText())
     assert len(found) == len(set(found))
     assert sample.heads
@@ -93,7 +93,7 @@ def test_compressed_files_give_their_beginnings_and_what_these_take_of_them(tmp_
 
 def test_a_compressed_file_that_ends_within_its_pieces_is_read_to_its_end(tmp_path):
     (tmp_path / "text.gz").write_bytes(gzip.compress(lines(0, 150)))
-    sample = sample_source(readers.range_slices([str(tmp_path / "text.gz")], 1 << 20), "text", 1 << 20, 0)
+    sample = sample_source(readers.range_slices([str(tmp_path / "text.gz")], 1 << 20), "bytes", 1 << 20, 0)
     assert numbers_in(sample, readers.PlainText()) == list(range(150))
     assert sample.share == 1
     assert not sample.heads
@@ -101,7 +101,7 @@ def test_a_compressed_file_that_ends_within_its_pieces_is_read_to_its_end(tmp_pa
 
 def test_a_damaged_compressed_file_is_no_reason_to_stop(tmp_path):
     (tmp_path / "text.gz").write_bytes(gzip.compress(lines(0, 2000))[:3000] + b"no gzip" * 500)
-    sample = sample_source(readers.range_slices([str(tmp_path / "text.gz")], 1 << 20), "text", 1 << 20, 0)
+    sample = sample_source(readers.range_slices([str(tmp_path / "text.gz")], 1 << 20), "bytes", 1 << 20, 0)
     assert sample.pieces
 
 
@@ -117,7 +117,7 @@ def test_multistream_dumps_give_whole_streams(tmp_path):
     index = "".join(f"{start}:1:x\n" for start in starts)
     (tmp_path / "x-multistream-index.txt.bz2").write_bytes(bz2.compress(index.encode()))
     slices = readers.mediawiki_slices([str(tmp_path / "x-multistream.xml.bz2")], 8000)
-    sample = sample_source(slices, "mediawiki", 8000, 0)
+    sample = sample_source(slices, "bytes", 8000, 0)
     assert 4 <= len(sample.pieces) <= 8
     for piece in sample.pieces:
         assert piece.record["start"] in starts
@@ -132,7 +132,7 @@ def test_parquet_files_give_row_groups(tmp_path):
         rows = [f"Row {n}" for n in range(1000 * number, 1000 * number + 1000)]
         pq.write_table(pa.table({"text": rows}), tmp_path / f"{number}.parquet", row_group_size=50)
     slices = readers.parquet_slices([str(tmp_path / "*.parquet")], 300)
-    sample = sample_source(slices, "parquet", 300, 0)
+    sample = sample_source(slices, "row groups", 300, 0)
     found = numbers_in(sample, readers.ParquetRows())
     assert len(found) == len(set(found)) == 50 * len(sample.pieces)
     assert sample.share == pytest.approx(len(sample.pieces) / 40)

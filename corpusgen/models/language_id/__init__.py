@@ -1,0 +1,1 @@
+"""The default model for language identification; README.md gives its source and licence."""
