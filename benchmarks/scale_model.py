@@ -86,7 +86,7 @@ INPUTS: dict[str, tuple[float, str, str]] = {
     "big": (5.1, "work of WMT19's large model for a token, in base models", _BIG),
     "pieces": (1.29, "word pieces of a word", _PIECES),
     "bert_gpu": (20_900, "tokens through BERT-large in a second of a GPU, PyTorch", _BERT),
-    "places": (2, "places that the masked LM is asked about, for a target", "`corpusgen/corpus/triples/stages.py`, at most"),
+    "places": (2, "places that the masked LM is asked about, for a target", "`corpusgen/corpus/triples/`, at most"),
     "gpu_price": (1.006, "$ for an hour of a GPU (g5.xlarge, on demand)", _EC2),
     "core_price": (0.048, "$ for an hour of a core (m6i.4xlarge, on demand)", _M6I),
     "put_price": (5e-6, "$ for a PUT or LIST", _REQUESTS),
