@@ -62,6 +62,7 @@ def build(
     from corpusgen.engine.progress import terminal_progress
     from corpusgen.ops.doctor.before_build import before_build
     from corpusgen.ops.summary import summary
+    from corpusgen.store.products import WORDS
 
     recipe = recipe_of(settings)
     if until is not None and until not in recipe.passes:
@@ -79,11 +80,12 @@ def build(
             stages = before_build(settings, until, on_ray=True, here=is_this_machine(address))
             runner = stack.enter_context(RayExecutor(settings.run, progress, address, stages))
         store = run_build(settings, runner, until, lambda name, totals: say(summary(name, totals)), reuse, say)
-    if store.pass_store(recipe.product.pass_name).started():
+    made = recipe.product
+    if made is WORDS and store.pass_store(made.pass_name).started():
         from corpusgen.ops.funnel import funnel, lines
 
         say("\n".join(lines(funnel(store))))
-    elif until is None:
+    elif made is WORDS and until is None:
         say("targets only: no triples without vectors, masked and translation in the settings (docs/triples.md)")
     say(f"store: {store.url}")
 

@@ -49,6 +49,19 @@ def test_a_recipe_of_another_package(tmp_path):
         check_fits(settings(), product_of(store))
 
 
+def test_the_commands_know_a_recipe_of_another_package_or_refuse_it_by_name(tmp_path, command):
+    settings_file = tmp_path / "build.yaml"
+    settings_file.write_text(config(tmp_path, recipe=f"{OUTSIDE}:RECIPE").to_yaml())
+    assert command("build", settings_file, "--executor", "local").code == 0
+    for name in ("verify", "status", "stats", "gc"):
+        assert command(name, tmp_path / "store").code == 0
+    assert command("doctor", settings_file).code == 0
+    for arguments in (("sample", tmp_path / "store"), ("estimate", settings_file)):
+        ended = command(*arguments)
+        assert ended.code
+        assert "recipe" in ended.err
+
+
 @pytest.mark.parametrize(
     ("changed", "message"),
     [

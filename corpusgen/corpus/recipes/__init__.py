@@ -6,7 +6,7 @@ from corpusgen.config.build import BuildConfig
 from corpusgen.config.plugins import find_part
 from corpusgen.corpus.recipe import Recipe
 from corpusgen.corpus.recipes import words
-from corpusgen.errors import CorpusgenError
+from corpusgen.errors import StoreError, StoreUnavailableError
 from corpusgen.store import Store
 from corpusgen.store.products import DEFAULT_RECIPE, recipe_name
 
@@ -19,9 +19,11 @@ def recipe_of(config: BuildConfig) -> Recipe:
 
 
 def recipe_of_store(store: Store) -> Recipe:
-    """Return the recipe of a corpus; the default one if the corpus does not name one."""
+    """Return the recipe of a corpus; the default one if corpus.json is missing or damaged, so that it can be mended."""
     try:
         name = recipe_name(store)
-    except CorpusgenError:
+    except StoreUnavailableError:
+        raise
+    except StoreError:
         name = DEFAULT_RECIPE
     return find_part(name, RECIPES, Recipe, f"{store.url}/corpus.json: recipe")

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from corpusgen.config.translator import TranslatorSettings
 from corpusgen.errors import StageError
+from corpusgen.extras import require
 
 SENTENCEPIECE_PAIR = ("source.spm", "target.spm")
 SENTENCEPIECE_SHARED = ("sentencepiece.bpe.model", "sentencepiece.model", "spm.model")
@@ -85,6 +86,7 @@ class SentencePieces:
     """SentencePiece models, one for each language or the same for both."""
 
     def __init__(self, source: Path, target: Path) -> None:
+        require("a translator with SentencePiece", "sentencepiece", extra="corpus")
         import sentencepiece
 
         try:

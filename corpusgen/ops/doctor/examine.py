@@ -16,6 +16,7 @@ from corpusgen.ops.doctor.findings import Line, reported
 from corpusgen.ops.doctor.machine import Machine, look_around, machine_lines
 from corpusgen.ops.doctor.packages import installed, packages
 from corpusgen.store import Store
+from corpusgen.store.products import WORDS
 
 
 def examine(config: BuildConfig | None, address: str | None) -> Iterator[Line]:
@@ -33,7 +34,9 @@ def examine(config: BuildConfig | None, address: str | None) -> Iterator[Line]:
         yield Line("red", "settings", str(error))
         return
     yield Line("green", "settings", f"complete for {', '.join(names)}")
-    yield from reported("build", _build(config, address, machine, recipe_of(config).product.pass_name in names))
+    yield from reported(
+        "build", _build(config, address, machine, recipe_of(config).product is WORDS and WORDS.pass_name in names)
+    )
 
 
 def _build(config: BuildConfig, address: str | None, machine: Machine, triples: bool) -> Iterator[Line]:

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from corpusgen.config.build import BuildConfig
 from corpusgen.corpus.build import check_workers, passes_of
+from corpusgen.corpus.recipes import recipe_of
 from corpusgen.corpus.recipes.words import RECIPE
 from corpusgen.engine import Pass, RunSettings, Stage
 from corpusgen.engine.batch import Batch
@@ -22,7 +23,7 @@ from corpusgen.engine.counters import Tally
 from corpusgen.engine.isolate import run_stage
 from corpusgen.engine.local import set_up
 from corpusgen.engine.passes import Sink, first_batch, run_pass
-from corpusgen.errors import CorpusgenError
+from corpusgen.errors import ConfigError, CorpusgenError
 from corpusgen.ops.estimate.source import SourceSample, sample_source
 from corpusgen.sources.kinds import source_kind
 from corpusgen.store import CommittedTable, PassStore, Plan, StageCount, Store, Unit
@@ -128,6 +129,8 @@ class Measured:
 def measure(config: BuildConfig, targets: int, say: Say = lambda line: None) -> Measured:
     """Run a sample of the source, and `targets` of its targets, through all stages that the settings allow."""
     check_workers(config)
+    if recipe_of(config) is not RECIPE:
+        raise ConfigError(f"recipe: {config.recipe}: only the recipe {RECIPE.name!r} can be estimated")
     names = passes_of(config)
     started = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="corpusgen-estimate-") as folder:
