@@ -54,7 +54,7 @@ def read_pairs(texts: list[str], most: int) -> list[Pair]:
         if 15 <= len(words) <= 50 and len(pairs) < most:
             kept = np.flatnonzero(random.random(len(words)) >= DROPPED)
             moved = kept[np.argsort(kept + random.normal(0, MOVED, len(kept)))]
-            pairs.append(Pair(words, int(random.integers(len(words))), [words[place] for place in moved]))
+            pairs.append(Pair(words, int(random.integers(len(words))), [words[number] for number in moved]))
     return pairs
 
 

@@ -26,7 +26,7 @@ from corpusgen.engine.ray_executor import RayExecutor
 from corpusgen.errors import CorpusgenError
 from corpusgen.store import CommittedTable, Store
 from corpusgen.store.check import verify
-from tests.cluster.nodes import Killer, ray_nodes
+from tests.testing.ray_nodes import Killer, ray_nodes
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 NODES = 4
@@ -79,7 +79,7 @@ def disturbed(config: BuildConfig, seconds: float) -> Store:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--targets", type=int, default=2000)
     parser.add_argument("--seconds", type=float, default=15.0, help="from one kill to the next")

@@ -69,7 +69,7 @@ def stream(count: int) -> dict[str, float]:
     def items() -> Iterator[tuple[str, Span]]:
         """All different: the same text would be encoded once for many."""
         for number in range(count):
-            chosen = [words[number // len(words) ** place % len(words)] for place in range(4)]
+            chosen = [words[number // len(words) ** digit % len(words)] for digit in range(4)]
             yield " ".join(chosen), (0, len(chosen[0]))
 
     with tempfile.TemporaryDirectory() as folder:
@@ -101,7 +101,7 @@ def main() -> None:
     result: dict[str, object] = {"Wikipedia": speed(arguments.model, texts, spans, arguments.rounds)}
     if arguments.wic:
         pairs = read_wic(*(Path(arguments.wic, f"train.{kind}.txt") for kind in ("data", "gold"))).pairs
-        words = [pair.places[0] for pair in pairs[: 2 * arguments.sentences]]
+        words = [pair.occurrences[0] for pair in pairs[: 2 * arguments.sentences]]
         short = [(text, span) for text, span in words if span]
         texts, spans = [text for text, _ in short], [span for _, span in short]
         result["WiC"] = speed(arguments.model, texts, spans, arguments.rounds)

@@ -47,7 +47,8 @@ from distiller.training.data import FeatureChunk, MappedFeatures
 from distiller.training.loop import Training
 from distiller.words.backbone import Backbone
 from distiller.words.features import EncodeMembers
-from distiller.words.model import TrainingPlace, WordModel
+from distiller.words.model import TrainingPosition, WordModel
+from distiller.words.row_facts import BatchFacts
 
 UNITS = {"unit_targets": 100}
 RULES = {"preset": "paper", **PAPER}
@@ -70,7 +71,7 @@ class Generate:
         set_up(self.pass_.stages)
         self.texts: list[str] = []
         """What the translators were asked about in the last unit."""
-        self.places: list[tuple[str, Span]] = []
+        self.slots: list[tuple[str, Span]] = []
         """What the masked LM was asked about."""
 
     def run(self, unit: Unit) -> None:
@@ -89,8 +90,8 @@ class Generate:
         if stage.name == "translate":
             self.texts = [record["text"] for record in records]
         else:
-            self.places = [(record["text"], (record["target_start"], record["target_end"])) for record in records]
-            self.places += [(slot.text, slot.span) for slot in aligned_slots(records, stage.criteria)]
+            self.slots = [(record["text"], (record["target_start"], record["target_end"])) for record in records]
+            self.slots += [(slot.text, slot.span) for slot in aligned_slots(records, stage.criteria)]
 
 
 def generate(folder: str, targets: int, plain_targets: int) -> list[Row]:
@@ -111,7 +112,7 @@ def generate(folder: str, targets: int, plain_targets: int) -> list[Row]:
     for unit in ours.units:  # in turn, so that both meet the same load of the machine
         taken += seconds(partial(ours.run, unit))
         translation += seconds(partial(translate, ours.texts))
-        batches = padded_batches([masked_ids(tokenizer, *place) for place in ours.places])
+        batches = padded_batches([masked_ids(tokenizer, *slot) for slot in ours.slots])
         prediction += seconds(partial(call_on_all, model, batches))
     triples = TripleStore(parts.store).to_table().to_pylist()
     some = parts.targets[:plain_targets]
@@ -211,7 +212,7 @@ def _naive(parts: Parts, translators: Sequence[Any], model: Any, tokenizer: Any,
 def _same(
     ours: Sequence[dict[str, Any]], plain: Sequence[dict[str, Any] | None], some: Sequence[dict[str, Any]]
 ) -> float:
-    """For how many targets both say the same. Searching by letters finds a wrong place now and then."""
+    """For how many targets both say the same. Searching by letters finds a wrong one now and then."""
     by_id = {triple["id"]: triple for triple in ours}
     same = 0
     for target, theirs in zip(some, plain, strict=True):
@@ -255,9 +256,9 @@ def features(parts: Parts, store: Store, rounds: int) -> list[Row]:
                 for row in some.to_pylist()
             )
         )
-        for place, word in enumerate(member.name for member in WORDS.members):
+        for index, word in enumerate(member.name for member in WORDS.members):
             mine = np.stack([np.frombuffer(states, np.float16) for states in made[word].to_pylist()])
-            theirs = np.stack([of_triple[place].ravel() for of_triple in plain])
+            theirs = np.stack([of_triple[index].ravel() for of_triple in plain])
             np.testing.assert_allclose(mine, theirs, atol=0.01)  # ours are in half precision
         ratio = (taken / some.num_rows) / (best["ours"] / rows.num_rows)
         found.append(Row(f"features against the plain way, {what}", "one text at a time", ratio, None, speed))
@@ -278,10 +279,11 @@ def training(folder: str, rounds: int, steps: int = 10, size: int = 128) -> list
     loop = ours.steps(lambda step: 4e-5)
     next(loop)
     in_memory = [mapped.batch(np.arange(n * size, (n + 1) * size)) for n in range(steps)]
+    facts = BatchFacts.of(mapped.facts[:size])
 
     def steps_in_memory() -> None:
         for step, batch in enumerate(in_memory):
-            bare._step(batch, TrainingPlace(0, step), size)
+            bare._step(batch, facts, TrainingPosition(0, step), size)
 
     def steps_of_ours() -> None:
         for _, _ in zip(range(steps), loop, strict=False):
@@ -328,8 +330,9 @@ def evaluation(parts: Parts, folder: str, few: int = 24) -> list[Row]:
     model = WordDistiller(backbone, WordModel(backbone.dimension))
     names = [name for name in ("wic", "scws", "usages") if (Path(folder) / name).is_dir()]
     tasks = find_tasks(folder, names)
-    places = {place for task in tasks for items in task.sets for pair in items.pairs for place in pair.places}
-    texts = sorted(text for text, span in places if span)
+    pairs = [pair for task in tasks for items in task.sets for pair in items.pairs]
+    occurrences = {occurrence for pair in pairs for occurrence in pair.occurrences}
+    texts = sorted(text for text, span in occurrences if span)
     ours = seconds(lambda: evaluate(model, "benchmark", folder, names))
     tokenizer = AutoTokenizer.from_pretrained(parts.model)
     bare = AutoModel.from_pretrained(parts.model, dtype=torch.float32).eval()

@@ -11,11 +11,12 @@ their median the estimates were; it exits with 1 if the intervals of most seeds 
 
 300 targets against all 5,000 of a real corpus:
 
-    python -m benchmarks.estimate configs/dev_real.yaml --store /tmp/estimates build
+    config=benchmarks/configs/dev_real.yaml
+    python -m benchmarks.estimate $config --store /tmp/estimates build
     for seed in 0 1 2 3 4; do
-      python -m benchmarks.estimate configs/dev_real.yaml --store /tmp/estimates estimate --targets 300 --seed $seed
+      python -m benchmarks.estimate $config --store /tmp/estimates estimate --targets 300 --seed $seed
     done
-    python -m benchmarks.estimate configs/dev_real.yaml --store /tmp/estimates compare
+    python -m benchmarks.estimate $config --store /tmp/estimates compare
 """
 
 from __future__ import annotations

@@ -64,12 +64,12 @@ class Bare:
             texts = translator.translate(texts)
         return time.perf_counter() - started
 
-    def predict(self, places: Sequence[tuple[str, int, int]]) -> float:
+    def predict(self, slots: Sequence[tuple[str, int, int]]) -> float:
         """Seconds of the forward passes alone."""
         import torch
 
         mask = self.tokenizer.mask_token
-        encoded = [self.tokenizer(text[:start] + mask + text[end:])["input_ids"] for text, start, end in places]
+        encoded = [self.tokenizer(text[:start] + mask + text[end:])["input_ids"] for text, start, end in slots]
         encoded.sort(key=len)
         batches: list[list[list[int]]] = []
         for ids in encoded:
@@ -95,7 +95,7 @@ def compare(config: BuildConfig, targets: int) -> dict[str, Any]:
         set_up(pass_.stages)
         bare = Bare(config)
         ours = bare_translation = bare_prediction = 0.0
-        done = triples = places_asked = 0
+        done = triples = slots_asked = 0
         per_stage: dict[str, float] = {}
         for unit in units:
             started = time.perf_counter()
@@ -114,9 +114,9 @@ def compare(config: BuildConfig, targets: int) -> dict[str, Any]:
             assert read is not None
             assert before_mask is not None
             bare_translation += bare.translate(read["text"].to_pylist())
-            places = places_of(before_mask, pass_.stages[-1])
-            bare_prediction += bare.predict(places)
-            places_asked += len(places)
+            slots = slots_of(before_mask, pass_.stages[-1])
+            bare_prediction += bare.predict(slots)
+            slots_asked += len(slots)
             done += read.num_rows
             triples += batch.num_rows
             if done >= targets:
@@ -124,7 +124,7 @@ def compare(config: BuildConfig, targets: int) -> dict[str, Any]:
     return {
         "targets": done,
         "triples": triples,
-        "places": places_asked,
+        "slots": slots_asked,
         "ours_seconds": ours,
         "bare_seconds": bare_translation + bare_prediction,
         "bare_translation_seconds": bare_translation,
@@ -135,13 +135,13 @@ def compare(config: BuildConfig, targets: int) -> dict[str, Any]:
     }
 
 
-def places_of(rows: pa.Table, stage: Any) -> list[tuple[str, int, int]]:
-    """The places that the stage asks its masked LM about."""
+def slots_of(rows: pa.Table, stage: Any) -> list[tuple[str, int, int]]:
+    """The slots that the stage asks its masked LM about."""
     records = rows.to_pylist()
-    places = [(record["text"], record["target_start"], record["target_end"]) for record in records]
+    slots = [(record["text"], record["target_start"], record["target_end"]) for record in records]
     if "paraphrase" in rows.column_names:
-        places += [(slot.text, *slot.span) for slot in aligned_slots(records, stage.criteria)]
-    return places
+        slots += [(slot.text, *slot.span) for slot in aligned_slots(records, stage.criteria)]
+    return slots
 
 
 def peak_mb() -> float:

@@ -54,9 +54,9 @@ def sentences(pattern: str, megabytes: float, segmenter: str, model_dir: str | N
     from corpusgen.text.language import IdentifyLanguage
     from corpusgen.text.segment import SegmentSentences
 
-    place = {"source": "s", "article": "1", "title": "T", "revision": None}
+    provenance = {"source": "s", "article": "1", "title": "T", "revision": None}
     texts = read_texts(pattern, megabytes * MB)
-    rows = [{**place, "paragraph": number, "text": text} for number, text in enumerate(texts)]
+    rows = [{**provenance, "paragraph": number, "text": text} for number, text in enumerate(texts)]
     batch = Batch(pa.Table.from_pylist(rows, PARAGRAPHS))
     stages = [IdentifyLanguage(), SegmentSentences(segmenter, "en", model_dir), FilterSentences()]
     batch_of_few = batch.slice(0, 500)

@@ -71,12 +71,12 @@ def plain_loop(
     """
     results = []
     for text, span in zip(texts, spans, strict=True):
-        ids, place = mask(tokenizer, text, span)
+        ids, position = mask(tokenizer, text, span)
         with torch.no_grad():
             padding = max(0, width - len(ids))
             present = torch.tensor([[1] * len(ids) + [0] * padding])
             logits = model(torch.tensor([ids + [0] * padding]), attention_mask=present).logits
-            probabilities = torch.softmax(logits, -1)[0, place]
+            probabilities = torch.softmax(logits, -1)[0, position]
         values, order = probabilities.sort(descending=True)
         words: list[str] = []
         kept: list[float] = []

@@ -17,14 +17,14 @@ def bars(rows: Sequence[Row], path: Path) -> None:
 
     figure = Figure(figsize=(13, 0.4 * len(rows) + 1), layout="constrained")
     axes = figure.subplots()
-    places = range(len(rows))
+    heights = range(len(rows))
     axes.barh(
-        places, [row.ratio for row in rows], color=["#c44" if row.met is False else "#47a" for row in rows], left=0
+        heights, [row.ratio for row in rows], color=["#c44" if row.met is False else "#47a" for row in rows], left=0
     )
-    for place, row in zip(places, rows, strict=True):
+    for height, row in zip(heights, rows, strict=True):
         if row.bar is not None:
-            axes.plot([row.bar] * 2, [place - 0.45, place + 0.45], color="black")
-    axes.set_yticks(places, [f"{row.name}\nagainst {row.opponent}" for row in rows], fontsize=7)
+            axes.plot([row.bar] * 2, [height - 0.45, height + 0.45], color="black")
+    axes.set_yticks(heights, [f"{row.name}\nagainst {row.opponent}" for row in rows], fontsize=7)
     axes.margins(y=0.01)
     axes.invert_yaxis()
     axes.axvline(1, color="grey", linewidth=0.8)

@@ -86,7 +86,7 @@ INPUTS: dict[str, tuple[float, str, str]] = {
     "big": (5.1, "work of WMT19's large model for a token, in base models", _BIG),
     "pieces": (1.29, "word pieces of a word", _PIECES),
     "bert_gpu": (20_900, "tokens through BERT-large in a second of a GPU, PyTorch", _BERT),
-    "places": (2, "places that the masked LM is asked about, for a target", "`corpusgen/corpus/triples/`, at most"),
+    "slots": (2, "slots that the masked LM is asked about, for a target", "`corpusgen/corpus/triples/`, at most"),
     "gpu_price": (1.006, "$ for an hour of a GPU (g5.xlarge, on demand)", _EC2),
     "core_price": (0.048, "$ for an hour of a core (m6i.4xlarge, on demand)", _M6I),
     "put_price": (5e-6, "$ for a PUT or LIST", _REQUESTS),
@@ -203,7 +203,7 @@ def cost(dump: float, text: float) -> Cost:
         )
         / 3600,
         translate_hours=2 * tokens / (given.tokens_gpu / given.big) / 3600,
-        mask_hours=given.places * tokens / given.bert_gpu / 3600,
+        mask_hours=given.slots * tokens / given.bert_gpu / 3600,
         serial_seconds=(counted * given.merge_us + candidates * given.select_us) / 1e6,
         driver_seconds=tasks * given.driver_ms / 1000 + reading + sum(units.values()) * given.plan_us / 1e6,
         reading_seconds=reading,
@@ -330,9 +330,9 @@ def number(value: float) -> str:
 
 
 def _digits(value: float) -> str:
-    places = 2 - math.floor(math.log10(abs(value))) if value else 0
-    text = f"{round(value, places):,.{max(0, places)}f}"
-    return text.rstrip("0").rstrip(".") if places > 0 else text
+    digits = 2 - math.floor(math.log10(abs(value))) if value else 0
+    text = f"{round(value, digits):,.{max(0, digits)}f}"
+    return text.rstrip("0").rstrip(".") if digits > 0 else text
 
 
 TABLES = {"inputs": input_table, "costs": cost_table, "limits": limit_table}

@@ -28,7 +28,7 @@ from benchmarks.rows import Curve, Found, Row
 
 HERE = Path(__file__).parent
 _LEGEND = "A ratio is our speed in that of what it is against, or its memory in ours: more is better."
-BENCHMARKS = ("end_to_end", "masked", "align", "engine", "growth", "sizes", "translation", "cpu")
+BENCHMARKS = ("end_to_end", "masked", "align", "engine", "growth", "sizes", "translation", "cpu", "pairs")
 
 
 def run(name: str, eval_folder: str | None) -> Found:
@@ -66,6 +66,10 @@ def run(name: str, eval_folder: str | None) -> Found:
             from benchmarks import cpu
 
             return cpu.run(sentences=200)
+        case "pairs":
+            from benchmarks import pairs
+
+            return pairs.run(targets=300, pairs=3000)
     raise ValueError(name)
 
 

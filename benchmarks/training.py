@@ -37,7 +37,8 @@ from benchmarks.masked import targets
 from distiller.settings import BackboneSettings, TrainSettings
 from distiller.training.data import FeatureChunk, MappedFeatures
 from distiller.training.loop import Training
-from distiller.words.model import TrainingPlace
+from distiller.words.model import TrainingPosition
+from distiller.words.row_facts import BatchFacts
 
 
 def settings(batch_size: int) -> TrainSettings:
@@ -62,11 +63,12 @@ def cached_ratio(mapped: MappedFeatures, steps: int, rounds: int, batch_size: in
     loop = ours.steps(lambda step: 4e-5)
     next(loop)
     in_memory = [mapped.batch(np.arange(n * batch_size, (n + 1) * batch_size)) for n in range(steps)]
+    facts = BatchFacts.of(mapped.facts[:batch_size])
     ratios, rates = [], []
     for _ in range(rounds):
         started = time.perf_counter()
         for step, states in enumerate(in_memory):
-            bare._step(states, TrainingPlace(0, step), batch_size)
+            bare._step(states, facts, TrainingPosition(0, step), batch_size)
         middle = time.perf_counter()
         for _ in islice(loop, steps):
             pass

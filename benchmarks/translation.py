@@ -130,10 +130,10 @@ def run(sentences: int, rounds: int, updates: int = UPDATES) -> Found:
 
 def _of_fairseq(texts: list[str], pairs: dict[str, str], folder: Path, updates: int, rounds: int) -> list[Row]:
     from corpusgen.models.translate.subwords import Words
-    from tests.corpusgen.models.translate.test_fairseq import make_model
+    from tests.testing.tiny_fairseq import make_fairseq
 
     size = {"embed_dim": 256, "ffn_embed_dim": 1024, "layers": 2, "attention_heads": 4}
-    make_model(folder / "fairseq", Words(), updates=updates, known=pairs, size=size, rate=1e-3)
+    make_fairseq(folder / "fairseq", Words(), updates=updates, known=pairs, size=size, rate=1e-3)
     convert_translator(str(folder / "fairseq"), str(folder / "fairseq.ct2"))
     programs = {
         "fairseq": ("fairseq", folder / "fairseq"),

@@ -66,5 +66,10 @@ class InterruptedRunError(CorpusgenError):
 
 def did_you_mean(name: str, known: Collection[str]) -> str:
     """Suggest the known name closest to a wrong one or, if none is close, list all known names."""
-    close = difflib.get_close_matches(name, known, n=1)
-    return f"did you mean {close[0]!r}?" if close else f"there are {', '.join(dict.fromkeys(known))}"
+    close = closest(name, known)
+    return f"did you mean {close[0]!r}?" if close else f"choose from {', '.join(dict.fromkeys(known))}"
+
+
+def closest(name: str, known: Collection[str], most: int = 1, likeness: float = 0.6) -> list[str]:
+    """Return at most `most` known names that are at least this much like a wrong one, the closest first."""
+    return difflib.get_close_matches(name, known, most, likeness)

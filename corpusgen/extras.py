@@ -10,8 +10,8 @@ PACKAGE = "wicdistil"
 # The modules an extra's commands import whatever the settings are. Its other modules are checked where they are used.
 ALWAYS_IMPORTED = {
     "corpus": ("lemminflect", "pyarrow", "rapidfuzz", "snowballstemmer"),
-    "train": ("matplotlib", "pyarrow", "ray", "tensorboardX"),
-    "evaluate": ("lemminflect", "matplotlib", "pyarrow", "rapidfuzz", "snowballstemmer"),
+    "train": ("pyarrow", "ray", "tensorboardX"),
+    "evaluate": ("lemminflect", "pyarrow", "rapidfuzz", "snowballstemmer"),
     "onnx": ("onnx", "onnxscript", "pyarrow"),
     "parquet": ("pyarrow",),
 }

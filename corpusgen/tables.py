@@ -55,8 +55,49 @@ SELECTION = pa.schema(
     ]
 )
 
+HYPOTHESES = pa.field("hypotheses", pa.list_(pa.struct([("pivot", pa.string()), ("paraphrase", pa.string())])))
+"""Paraphrases of a sentence to choose from, between two stages; the chosen one is stored."""
+
 TARGETS = pa.schema([*SENTENCES, ("target", pa.string()), ("target_start", pa.int32()), ("target_end", pa.int32())])
 """`text[target_start:target_end]` is the target, which occurs nowhere else in the sentence."""
+
+# ----------------------------------------------------------------- pairs of one word in one document
+
+REPEATS = pa.schema(
+    [
+        ("word", pa.string()),
+        ("priority", pa.uint64()),
+        ("document", pa.string()),
+        ("first", pa.string()),
+        ("first_start", pa.int32()),
+        ("first_end", pa.int32()),
+        ("second", pa.string()),
+        ("second_start", pa.int32()),
+        ("second_end", pa.int32()),
+        ("overlap", pa.float32()),
+        ("neighbour_start", pa.int32()),
+        ("neighbour_end", pa.int32()),
+    ]
+)
+"""Two occurrences of a word in one document, or one, with nulls for the second; `first` and `second` are sentences.
+
+The neighbour is another content word of the first sentence, if there is one.
+"""
+
+CHOICE = pa.schema(
+    [
+        ("id", pa.string()),
+        *(REPEATS.field(name) for name in REPEATS.names if name != "priority"),
+        ("negative", pa.string()),
+        ("negative_start", pa.int32()),
+        ("negative_end", pa.int32()),
+        ("round", pa.int32()),
+    ]
+)
+"""The pairs of the corpus without their texts; `negative` is a sentence of another document, or null."""
+
+CHOSEN_SENTENCES = pa.schema([field for field in SENTENCES if not field.name.startswith("token_")])
+"""The sentences of the chosen pairs, each once."""
 
 # --------------------------------------------------------------------------------- triples
 
@@ -102,6 +143,38 @@ TRIPLES = pa.schema(
         _field("pivot", pa.string(), "S in the pivot language; null without a paraphrase"),
         *_PROVENANCE,
         _field("unit", pa.string(), "id of the unit of work that made the triple"),
+    ]
+)
+
+PAIRS = pa.schema(
+    [
+        _field("id", pa.string(), "id of the pair; the part before the hyphen is that of the document"),
+        _field("target", pa.string(), "the word"),
+        _field("text", pa.string(), "a sentence with the word"),
+        _field("target_start", pa.int32(), "first character of the word in it"),
+        _field("target_end", pa.int32(), "after its last character"),
+        _field("positive", pa.string(), "another sentence of the same document with the word"),
+        _field("positive_word", pa.string(), "the word as it is written there"),
+        _field("positive_start", pa.int32(), "first character of the word in it"),
+        _field("positive_end", pa.int32(), "after its last character"),
+        _field("negative", pa.string(), "another sentence with the word, of another document; null if none is found"),
+        _field("negative_word", pa.string(), "the word as it is written there"),
+        _field("negative_start", pa.int32(), "first character of the word in it"),
+        _field("negative_end", pa.int32(), "after its last character"),
+        _field("neighbour_word", pa.string(), "another content word of the first sentence; null if there is none"),
+        _field("neighbour_start", pa.int32(), "its first character there"),
+        _field("neighbour_end", pa.int32(), "after its last character"),
+        _field("overlap", pa.float32(), "share of the words of both sentences that are in each of them"),
+        _field("round", pa.int32(), "n for the n-th pair of its word"),
+        *(_field(name, kind, f"{name} the pair comes from") for name, kind in PROVENANCE),
+        _field("paragraph", pa.int32(), "number of the first sentence's paragraph in the document"),
+        _field("sentence", pa.int32(), "number of the first sentence in its paragraph"),
+        _field("positive_paragraph", pa.int32(), "number of the second sentence's paragraph"),
+        _field("positive_sentence", pa.int32(), "number of the second sentence in its paragraph"),
+        _field("negative_source", pa.string(), "source the negative comes from"),
+        _field("negative_article", pa.string(), "article the negative comes from"),
+        _field("negative_title", pa.string(), "title of that article"),
+        _field("unit", pa.string(), "id of the unit of work that wrote the pair"),
     ]
 )
 

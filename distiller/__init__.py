@@ -1,7 +1,7 @@
-"""Word models from triples: distil meaning in context out of a frozen masked language model.
+"""Word models from triples or pairs: distil meaning in context out of a frozen masked language model.
 
 >>> from distiller import WordDistiller
->>> model = WordDistiller.baseline("embedded:minilm-mlm")    # or .from_pretrained("runs/mine")
+>>> model = WordDistiller.from_pretrained("embedded:minilm-wic")    # or "runs/mine"
 >>> model.encode(["The bank raised its rates."], spans=[(4, 8)]).shape
 (1, 384)
 """

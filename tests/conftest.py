@@ -1,4 +1,4 @@
-"""Fixtures for all tests: a place for a store, on a disk or on a real S3 server; commands, models and a browser."""
+"""Fixtures for all tests: a root for a store, on a disk or on a real S3 server; commands, models and a browser."""
 
 from __future__ import annotations
 

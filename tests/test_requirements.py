@@ -62,7 +62,8 @@ def imports():
 
 
 def distributions_of(module):
-    return {canonicalize_name(name) for name in DISTRIBUTIONS.get(module, [])}
+    """The distributions that bring a module; of one that is not installed here, the one with its name."""
+    return {canonicalize_name(name) for name in DISTRIBUTIONS.get(module, [module])}
 
 
 def test_every_import_is_of_a_distribution_that_is_asked_for():

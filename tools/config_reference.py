@@ -38,7 +38,11 @@ BOUNDS = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}
 def reference() -> str:
     """The whole document."""
     minimal = BuildConfig.model_validate({"store": ".", "source": {"kind": "text", "paths": ["."]}})
-    where_and_how = ", ".join(f"`{path}`" for path in _left_out(minimal.model_dump(mode="json"), minimal.content()))
+    later = {f"{path}.{name}" for path, section in _sections(BuildConfig) for name in section.added_later}
+    # A corpus also records its recipe, and a section that only other recipes use as soon as it is not the default.
+    recorded = {"recipe": minimal.recipe, "discourse": minimal.discourse.content(), **minimal.content()}
+    left_out = _left_out(minimal.model_dump(mode="json"), recorded)
+    where_and_how = ", ".join(f"`{path}`" for path in left_out if path not in later)
     may_change = ", ".join(f"`{name}`" for name in TrainSettings.model_fields if name in _MAY_CHANGE)
     return "\n".join(
         [
@@ -67,7 +71,7 @@ def _tables(model: type[BaseModel]) -> Iterator[str]:
         yield _table(section)
 
 
-def _sections(model: type[BaseModel], path: str = "") -> Iterator[tuple[str, type[BaseModel]]]:
+def _sections(model: type[BaseModel], path: str = "") -> Iterator[tuple[str, Any]]:
     for name, field in model.model_fields.items():
         if section := _model_in(field.annotation):
             below = f"{path}{name}" + (".STAGE" if get_origin(field.annotation) is dict else "")

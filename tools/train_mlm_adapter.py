@@ -1,6 +1,6 @@
 """Train the adapter that turns the packaged MiniLM encoder into a masked language model.
 
-    corpusgen build configs/dev_real.yaml --set store=corpora/adapter --set sample.size=1
+    corpusgen build benchmarks/configs/dev_real.yaml --set store=corpora/adapter --set sample.size=1
     python tools/train_mlm_adapter.py corpora/adapter corpusgen/models/embedded/minilm-mlm.safetensors
 
 Low-rank updates of all linear layers, biases, layer norms and a prediction head are learnt from the sentences of a
@@ -124,7 +124,7 @@ class Sentences:
 
 
 def scores(model: BertForMaskedLM, ids: torch.Tensor, present: torch.Tensor, chosen: torch.Tensor) -> torch.Tensor:
-    """The scores of all pieces at the masked places only."""
+    """The scores of all pieces at the masked positions only."""
     states = model.bert(input_ids=ids, attention_mask=present.long()).last_hidden_state
     result: torch.Tensor = model.cls.predictions(states[chosen])
     return result

@@ -1,6 +1,6 @@
 """The method as one writes it down first, and as the code published with the paper does it.
 
-One sentence per call of the translators and of the masked language model, probabilities of all words at all places, one
+One sentence per call of the translators and of the masked language model, probabilities of all words everywhere, one
 cosine for each pair of words, words found by searching for their letters, everything in memory. Given the same models
 and the paper's rules it must find the same triples: the benchmarks see to that.
 """
@@ -92,7 +92,7 @@ class NaivePipeline:
     def _candidates(
         self, text: str, masked: str, target: str, wanted: Callable[[float], bool]
     ) -> Iterator[tuple[str, float]]:
-        """Probable words for the place of `masked` that are as near to the target as wanted."""
+        """Probable words where `masked` stands that are as near to the target as wanted."""
         start = text.index(masked)
         encoded = self.tokenizer(text, return_offsets_mapping=True)
         inside = [a < start + len(masked) and b > start for a, b in encoded["offset_mapping"]]

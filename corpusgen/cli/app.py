@@ -15,10 +15,21 @@ from corpusgen.cli.doctor import doctor
 from corpusgen.cli.estimate import estimate
 from corpusgen.errors import CorpusgenError
 from corpusgen.extras import require
-from corpusgen.io.command_line import Address, AsJson, Config, Overrides, Root, ShowConfig, new_app, run, say
+from corpusgen.io.command_line import (
+    Address,
+    AsJson,
+    Config,
+    Overrides,
+    Root,
+    ShowConfig,
+    TableOption,
+    new_app,
+    run,
+    say,
+)
 from corpusgen.io.command_line import as_json as to_json
 
-app = new_app("Turn raw text into a store of aligned triples for word meaning in context.")
+app = new_app("Turn raw text into a store of triples or pairs of words in context.")
 
 
 def main() -> None:
@@ -30,20 +41,20 @@ def main() -> None:
 def build(
     config: Config,
     executor: Annotated[
-        Literal["ray", "local"], typer.Option(help="Run on Ray, or as a loop in this process.")
+        Literal["ray", "local"], typer.Option(help="Run on Ray, or in a plain loop in this process.")
     ] = "ray",
     address: Address = None,
     until: Annotated[str | None, typer.Option(help="Stop after this pass.", metavar="PASS")] = None,
     reuse: Annotated[
         str | None,
         typer.Option(
-            help="Take from this store what would come out the same: units, and translations.", metavar="OLD_ROOT"
+            help="Reuse units and translations of this store that would come out the same.", metavar="OLD_ROOT"
         ),
     ] = None,
     overrides: Overrides = None,
     show_config: ShowConfig = False,
 ) -> None:
-    """Build a corpus, or go on with one: the same command resumes.
+    """Build a corpus. Run the same command again to resume.
 
     Example: corpusgen build configs/quickstart.yaml --set store=corpora/mine
     With other negatives: corpusgen build my.yaml --set store=corpora/new --reuse corpora/mine
@@ -66,7 +77,7 @@ def build(
 
     recipe = recipe_of(settings)
     if until is not None and until not in recipe.passes:
-        raise CorpusgenError(f"--until {until}: there is no such pass; there are {', '.join(recipe.passes)}")
+        raise CorpusgenError(f"--until {until}: no such pass; choose from {', '.join(recipe.passes)}")
     progress = terminal_progress()
     with ExitStack() as stack:
         runner: Executor
@@ -80,13 +91,14 @@ def build(
             stages = before_build(settings, until, on_ray=True, here=is_this_machine(address))
             runner = stack.enter_context(RayExecutor(settings.run, progress, address, stages))
         store = run_build(settings, runner, until, lambda name, totals: say(summary(name, totals)), reuse, say)
-    made = recipe.product
-    if made is WORDS and store.pass_store(made.pass_name).started():
-        from corpusgen.ops.funnel import funnel, lines
+    for product in recipe.products:
+        if store.pass_store(product.pass_name).started():
+            from corpusgen.ops.funnels import funnel_lines, funnel_of
 
-        say("\n".join(lines(funnel(store))))
-    elif made is WORDS and until is None:
-        say("targets only: no triples without vectors, masked and translation in the settings (docs/triples.md)")
+            if found := funnel_of(store, product):
+                say("\n".join(funnel_lines(found)))
+        elif product == WORDS and until is None:
+            say("building targets only; to make triples, set vectors, masked and translation (docs/triples.md)")
     say(f"store: {store.url}")
 
 
@@ -94,17 +106,19 @@ def build(
 def submit(
     config: Config,
     address: Annotated[str, typer.Option(help="The dashboard of a Ray cluster, for example http://127.0.0.1:8265.")],
-    train: Annotated[bool, typer.Option("--train", help="Train a model: CONFIG is one of `distiller train`.")] = False,
+    train: Annotated[bool, typer.Option("--train", help="Train a model; CONFIG is for `distiller train`.")] = False,
     overrides: Overrides = None,
     env: Annotated[
         list[str] | None,
-        typer.Option("--env", help="Hand on this variable as it is here; no secrets: Ray logs it.", metavar="NAME"),
+        typer.Option(
+            "--env", help="Pass this environment variable to the job. No secrets: Ray logs it.", metavar="NAME"
+        ),
     ] = None,
-    no_wait: Annotated[bool, typer.Option("--no-wait", help="Do not follow the job to its end.")] = False,
+    no_wait: Annotated[bool, typer.Option("--no-wait", help="Return at once instead of following the job.")] = False,
 ) -> None:
-    """Run a build on a Ray cluster, as a job: the current folder goes there, the log comes back.
+    """Run a build as a job on a Ray cluster: upload the current folder and follow the log.
 
-    Exits as the job does, with 0 only if it succeeded; Ctrl-C stops it, and submitting it again goes on with it.
+    The exit code is the job's, 0 only if it succeeded. Ctrl-C stops the job; submit it again to resume.
     Example: corpusgen submit configs/wikipedia_en.yaml --address http://127.0.0.1:8265 --set store=s3://bucket/corpus
     """
     require("corpusgen submit", "ray", "aiohttp", extra="corpus")
@@ -117,10 +131,10 @@ def submit(
 @app.command()
 def status(
     root: Root,
-    watch: Annotated[bool, typer.Option("--watch", help="Look again every few seconds until all is done.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Refresh every few seconds until the build is done.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """How far a build has got, from any machine.
+    """Show the progress of a build, from any machine.
 
     Example: corpusgen status s3://bucket/corpus --watch
     """
@@ -142,14 +156,15 @@ def status(
 @app.command()
 def report(
     root: Root,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The page to write.", metavar="FILE")] = Path(
+    output: Annotated[Path, typer.Option("--output", "-o", help="HTML file to write.", metavar="FILE")] = Path(
         "report.html"
     ),
-    watch: Annotated[bool, typer.Option("--watch", help="Write it again every 15 s until all is done.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Rewrite it every 15 s until the build is done.")] = False,
+    table: TableOption = None,
 ) -> None:
-    """A build as a page for a browser: what became of what, triples to look through, histograms, speeds.
+    """Write an HTML page about a build: where its rows ended up, triples or pairs to browse, histograms, speeds.
 
-    It needs nothing from the network. Example: corpusgen report corpora/quickstart -o report.html
+    The page works offline. Example: corpusgen report corpora/quickstart -o report.html
     """
     require("corpusgen report", extra="corpus")
     from corpusgen.ops.report import watch_report, write_report
@@ -158,9 +173,9 @@ def report(
         say(f"{output}: {size / 1e6:,.1f} MB")
 
     if watch:
-        watch_report(root, output, tell)
+        watch_report(root, output, tell, table=table)
     else:
-        tell(write_report(root, output))
+        tell(write_report(root, output, table))
 
 
 @app.command()
@@ -169,14 +184,14 @@ def verify(
     repair: Annotated[
         bool,
         typer.Option(
-            "--repair", help="Remove what is damaged, so that a build makes it again; only while no build runs."
+            "--repair", help="Remove what is damaged, so that the next build makes it again. Stop all builds first."
         ),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Prove that a store is whole: every unit committed once, every part there with its hash, all counts closed.
+    """Check a whole store: every unit committed once, every part present and unchanged, all counts adding up.
 
-    Also compares what each pass was planned from with what is committed now. Exits with 1 if anything is wrong.
+    Also checks that each pass was planned from what is committed now. Exits with 1 if anything is wrong.
     Example: corpusgen verify corpora/quickstart
     """
     require("corpusgen verify", extra="corpus")
@@ -207,12 +222,12 @@ def verify(
             for problem in check.problems:
                 say(f"    PROBLEM {problem}")
             if check.missing:
-                say(f"    PROBLEM {check.missing:,} units are not committed; build again to do them")
-            if check.strangers:
-                say(f"    {check.strangers:,} units of an earlier plan are left over; `corpusgen gc` removes them")
+                say(f"    PROBLEM {check.missing:,} units are not committed; run the build again to finish them")
+            if check.left_over:
+                say(f"    {check.left_over:,} units are left over from an earlier plan; `corpusgen gc` removes them")
         say("ok" if all(check.ok for check in checks) else "NOT ok")
         if removed:
-            say(f"removed {removed:,} commits and plans; build again to make what is missing")
+            say(f"removed {removed:,} commits and plans; run the build again to restore them")
     if not all(check.ok for check in checks):
         raise typer.Exit(1)
 
@@ -220,9 +235,9 @@ def verify(
 @app.command()
 def gc(
     root: Root,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Count the files without removing them.")] = False,
 ) -> None:
-    """Remove files that no commit names: parts of late twins and what crashes left behind. Safe while a build runs.
+    """Remove files that no commit names, left behind by crashes or duplicate attempts. Safe while a build runs.
 
     Example: corpusgen gc corpora/quickstart --dry-run
     """
@@ -239,18 +254,18 @@ def convert_translator(
     source: Annotated[
         str, typer.Argument(help="Folder of a fairseq, Marian or NLLB model, or a hub id.", metavar="SOURCE")
     ],
-    output: Annotated[str, typer.Argument(help="Folder to make.", metavar="OUTPUT")],
+    output: Annotated[str, typer.Argument(help="Folder to create.", metavar="OUTPUT")],
     quantization: Annotated[
-        str | None, typer.Option(help="int8, int16, float16, bfloat16, …; by default as it was trained.")
+        str | None, typer.Option(help="int8, int16, float16, bfloat16, …; default: the precision of SOURCE.")
     ] = None,
-    source_language: Annotated[str | None, typer.Option(help="Of fairseq, if its folder does not tell.")] = None,
-    target_language: Annotated[str | None, typer.Option(help="Of fairseq, if its folder does not tell.")] = None,
-    revision: Annotated[str | None, typer.Option(help="Of a hub id: commit, tag or branch.")] = None,
+    source_language: Annotated[str | None, typer.Option(help="For fairseq, if SOURCE does not name it.")] = None,
+    target_language: Annotated[str | None, typer.Option(help="For fairseq, if SOURCE does not name it.")] = None,
+    revision: Annotated[str | None, typer.Option(help="Commit, tag or branch of a hub id.")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the folder if it exists.")] = False,
 ) -> None:
-    """Turn a translation model into one for CTranslate2, which is faster and needs no fairseq on the workers.
+    """Convert a translation model to CTranslate2, which is faster and needs no fairseq on the workers.
 
-    BEWARE: a fairseq checkpoint is a pickle. Convert only what you would run as a program (docs/security.md).
+    WARNING: a fairseq checkpoint is a pickle. Convert only files that you would run as a program (docs/security.md).
     Example: corpusgen convert-translator models/wmt19.en-de models/wmt19.en-de.ct2 --quantization int8
     """
     require("corpusgen convert-translator", "ctranslate2", extra="corpus")
@@ -258,18 +273,18 @@ def convert_translator(
 
     languages = {"source_language": source_language, "target_language": target_language}
     convert(source, output, quantization, revision=revision, **languages, overwrite=overwrite)
-    say(f"{output}: give it as `model` of a translator with `backend: ctranslate2`")
+    say(f"{output}: converted; use it as the `model` of a translator with `backend: ctranslate2`")
 
 
 @app.command()
 def calibrate(
     vectors: Annotated[str, typer.Argument(help="File of word vectors.", metavar="VECTORS")],
-    words: Annotated[str | None, typer.Option(help="Of .npy: the file with its words.")] = None,
-    sample: Annotated[int, typer.Option(help="Words whose neighbours are looked at.", min=10)] = 1000,
-    seed: Annotated[int, typer.Option(help="Of the sample.")] = 0,
+    words: Annotated[str | None, typer.Option(help="File with the words of an .npy matrix.")] = None,
+    sample: Annotated[int, typer.Option(help="Number of words to look up neighbours for.", min=10)] = 1000,
+    seed: Annotated[int, typer.Option(help="Seed of the random sample.")] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """How near words are in a file of vectors, and which thresholds follow for `rules`.
+    """Show how similar words are in a file of vectors, and suggest thresholds for `rules`.
 
     Example: corpusgen calibrate models/cc.en.300.bin
     """

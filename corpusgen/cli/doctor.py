@@ -20,13 +20,13 @@ def doctor(
     overrides: Overrides = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check everything before any hour is paid: this machine and, with CONFIG, all that a build of it needs.
+    """Check this machine and, with CONFIG, everything that its build needs, before you pay for any compute.
 
-    Exits with 1 if anything is red. Nothing is left in the store, and one that is being built may be looked at.
+    Exits with 1 if anything is red. Leaves nothing in the store, and is safe while a build runs.
     Example: corpusgen doctor configs/quickstart.yaml --set store=corpora/mine
     """
     if overrides and config is None:
-        raise typer.BadParameter("--set changes settings: give CONFIG too")
+        raise typer.BadParameter("--set needs a CONFIG whose settings it changes")
     from corpusgen.config.build import load_config
 
     settings = load_config(config, overrides or []) if config else None

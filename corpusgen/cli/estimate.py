@@ -14,22 +14,22 @@ from corpusgen.io.command_line import AsJson, Config, Overrides
 
 def estimate(
     config: Config,
-    targets: Annotated[
-        int, typer.Option("--sample", help="Targets that go through the stages that make triples.", min=20)
-    ] = 500,
+    targets: Annotated[int, typer.Option("--sample", help="Number of targets to make triples of.", min=20)] = 500,
     price: Annotated[
-        list[str] | None, typer.Option(help="Of an hour: --price gpu=2.50/h,cpu=0.04/h.", metavar="KIND=PRICE/h")
+        list[str] | None, typer.Option(help="Price of an hour: --price gpu=2.50/h,cpu=0.04/h.", metavar="KIND=PRICE/h")
     ] = None,
     workers: Annotated[
         list[str] | None,
-        typer.Option(help="How long it takes with so many: --workers translate=8,mask=4.", metavar="STAGE=N"),
+        typer.Option(
+            help="Also estimate the time with these workers: --workers translate=8,mask=4.", metavar="STAGE=N"
+        ),
     ] = None,
     overrides: Overrides = None,
     as_json: AsJson = False,
 ) -> None:
-    """What a build will take: rows, hours, bytes and cost, from a sample of the source that is run on this machine.
+    """Estimate the rows, hours, bytes and cost of a build by running a sample of its source on this machine.
 
-    No store is touched. Example: corpusgen estimate my.yaml --price gpu=2.50/h --workers translate=8,mask=4
+    Does not touch any store. Example: corpusgen estimate my.yaml --price gpu=2.50/h --workers translate=8,mask=4
     """
     require("corpusgen estimate", extra="corpus")
     from corpusgen.config.build import load_config

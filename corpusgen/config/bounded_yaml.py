@@ -27,14 +27,14 @@ class Refused(Exception):  # noqa: N818 - names what happened to the text
 def parse(text: str) -> Any:
     """Return the value of a YAML text; raise Refused if it is too large or a trap, yaml.YAMLError if it is not YAML."""
     if len(text) > LARGEST:
-        raise Refused(f"more than {LARGEST:,} characters: settings are shorter")
+        raise Refused(f"longer than {LARGEST:,} characters; is this a file of settings?")
     loader = _Loader(text)
     try:
         return _with_nothing_shared(loader.get_single_data())
     except ValueError as error:  # from escapes and directives; errors in values name their line
-        raise yaml.YAMLError(f"an escape or a directive means nothing: {error}") from error
+        raise yaml.YAMLError(f"an invalid escape or directive: {error}") from error
     except RecursionError:
-        raise Refused("one alias merges the next, too many times") from None
+        raise Refused("too many aliases merge one another") from None
     finally:
         loader.dispose()
 
@@ -57,7 +57,7 @@ class _Loader(yaml.SafeLoader):
         size = self._counts.pop() + 1
         if alias:
             if event.anchor not in self._anchored:
-                raise _refused(event, f"*{event.anchor} stands for something that it is a part of")
+                raise _refused(event, f"*{event.anchor} refers to a value that contains it")
             size = self._anchored[event.anchor]
         elif isinstance(node, yaml.ScalarNode):
             size += _checked_length(node)
@@ -66,7 +66,7 @@ class _Loader(yaml.SafeLoader):
         if self._counts:
             self._counts[-1] += size
         if size > LARGEST:
-            raise _refused(event, f"with its aliases written out it has more than {LARGEST:,} characters")
+            raise _refused(event, f"longer than {LARGEST:,} characters with its aliases expanded")
         return node
 
     def compose_mapping_node(self, anchor: dict[Any, yaml.Node]) -> yaml.MappingNode:
@@ -77,9 +77,9 @@ class _Loader(yaml.SafeLoader):
                 continue
             if key.tag != _TEXT:
                 written = f"the key {key.value}" if isinstance(key, yaml.ScalarNode) else "a key"
-                raise _refused(key, f"{written} is no word; where one is meant, put it in quotes")
+                raise _refused(key, f"{written} is not a string; if you mean a string, put it in quotes")
             if key.value in lines:
-                raise _refused(key, f"{key.value!r} is there twice, first in line {lines[key.value]}")
+                raise _refused(key, f"{key.value!r} is given twice, first in line {lines[key.value]}")
             lines[key.value] = _line(key)
         return node
 
@@ -88,7 +88,7 @@ class _Loader(yaml.SafeLoader):
             value = super().construct_object(node, deep)
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             # 2024-13-01 looks like a date but is not one.
-            problem = f"a value is not what it looks like: {error}; put it in quotes"
+            problem = f"cannot read a value: {error}; if you mean a string, put it in quotes"
             raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark) from error
         if isinstance(value, int) and value.bit_length() > _LARGEST_NUMBER:
             raise _refused(node, f"a number of more than {_LARGEST_NUMBER} bits")
@@ -100,16 +100,16 @@ def _checked_length(node: yaml.ScalarNode) -> int:
     if length > LONGEST_VALUE:
         raise _refused(node, f"a value of more than {LONGEST_VALUE:,} characters")
     if "\0" in node.value or any("\ud800" <= character <= "\udfff" for character in node.value):
-        raise _refused(node, "a value has a character that cannot be in a text (NUL, or half of a pair)")
+        raise _refused(node, "a value has a character that is not allowed (NUL, or half of a surrogate pair)")
     return length
 
 
-def _refused(place: Any, problem: str) -> Refused:
-    return Refused(f"line {_line(place)}: {problem}")
+def _refused(marked: Any, problem: str) -> Refused:
+    return Refused(f"line {_line(marked)}: {problem}")
 
 
-def _line(place: Any) -> int:
-    return int(place.start_mark.line) + 1
+def _line(marked: Any) -> int:
+    return int(marked.start_mark.line) + 1
 
 
 def _with_nothing_shared(value: Any) -> Any:

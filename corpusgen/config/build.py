@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self, get_args
 
 import yaml
 from pydantic import Field, field_validator, model_validator
@@ -14,7 +14,13 @@ from corpusgen.config.plugins import check_name
 from corpusgen.config.rules import RuleSettings
 from corpusgen.config.run import RunSettings
 from corpusgen.config.section import Section
-from corpusgen.config.translator import TranslatorSettings
+from corpusgen.config.translator import (
+    PivotSettings,
+    TranslatorSettings,
+    roles_of_sides,
+    translators_by_role,
+    trips_by_role,
+)
 from corpusgen.io.terminal import visible_lines
 
 SOURCE_KINDS = ("mediawiki", "wikiextractor", "text", "jsonl", "parquet")
@@ -24,14 +30,19 @@ class SourceSettings(Section):
     """Where the text comes from."""
 
     kind: str = Field(
-        description="mediawiki: XML dump; wikiextractor: <doc> files; text: UTF-8, one paragraph a line; jsonl; "
-        "parquet; or one of your own, as package.module:NAME (docs/extending.md)"
+        description="mediawiki: XML dumps; wikiextractor: <doc> files; text: UTF-8, one paragraph per line; jsonl; "
+        "parquet; or your own kind, as package.module:NAME (docs/extending.md)"
     )
-    paths: list[str] = Field(min_length=1, description="files or globs, local or s3://; .gz, .bz2, .xz, .zst too")
+    paths: list[str] = Field(
+        min_length=1, description="files or globs, local or on s3://, plain or compressed (.gz, .bz2, .xz, .zst)"
+    )
     unit_bytes: int = Field(
-        8 << 20, ge=1, le=256 << 20, description="about how much text makes one unit of work, which memory must hold"
+        8 << 20,
+        ge=1,
+        le=256 << 20,
+        description="approximate amount of text in a unit of work; a unit must fit in memory",
     )
-    text_field: str = Field("text", description="of jsonl and parquet: the field with the text")
+    text_field: str = Field("text", description="jsonl and parquet: the field that holds the text")
 
     @field_validator("kind")
     @classmethod
@@ -44,18 +55,18 @@ class LanguageSettings(Section):
 
     code: str = Field("en", description="ISO code of the language of the corpus")
     identify: bool = Field(True, description="drop texts in other languages")
-    threshold: float = Field(0.5, ge=0, le=1, description="least probability of the language")
+    threshold: float = Field(0.5, ge=0, le=1, description="minimum probability that a text is in this language")
     model: str | None = Field(
-        None, description="file of fastText's lid.176, local or s3://; by default the one in this package"
+        None, description="fastText lid.176 model, local or on s3://; default: the copy in this package"
     )
 
 
 class SegmenterSettings(Section):
     """How paragraphs are split into sentences and words."""
 
-    kind: Literal["rules", "stanza"] = Field("rules", description="rules: fast, on CPUs; stanza: as in the paper")
+    kind: Literal["rules", "stanza"] = Field("rules", description="rules: fast, on the CPU; stanza: as in the paper")
     model_dir: str | None = Field(
-        None, description="folder of Stanza's models, local or s3://; no others are downloaded"
+        None, description="folder of Stanza's models, local or on s3://; nothing is downloaded"
     )
     use_gpu: bool = Field(False, description="run Stanza on a GPU")
 
@@ -63,60 +74,156 @@ class SegmenterSettings(Section):
 class FilterSettings(Section):
     """Which sentences are kept; null or false switches a filter off."""
 
-    min_words: int | None = Field(15, description="least number of words")
-    max_words: int | None = Field(50, description="largest number of words")
-    capital_first: bool = Field(True, description="the first character is an upper-case letter")
-    max_hyphens: int | None = Field(1, description="most hyphens")
-    max_numbers: int | None = Field(1, description="most numbers")
-    max_commas: int | None = Field(2, description="most commas")
-    no_repeated_characters: bool = Field(True, description="no character four times in a row")
-    no_wide_characters: bool = Field(True, description="no East-Asian wide characters in a non-CJK language")
-    no_debris: bool = Field(True, description="no left-overs of mark-up or of its removal")
-    ends_as_sentence: bool = Field(True, description="the last character ends a sentence")
-    balanced: bool = Field(True, description="quotes and brackets come in pairs")
+    min_words: int | None = Field(15, description="minimum number of words")
+    max_words: int | None = Field(50, description="maximum number of words")
+    capital_first: bool = Field(True, description="require an upper-case letter at the start")
+    max_hyphens: int | None = Field(1, description="maximum number of hyphens")
+    max_numbers: int | None = Field(1, description="maximum number of numbers")
+    max_commas: int | None = Field(2, description="maximum number of commas")
+    no_repeated_characters: bool = Field(True, description="reject a character repeated four times in a row")
+    no_wide_characters: bool = Field(
+        True, description="reject East Asian wide characters in languages other than Chinese, Japanese and Korean"
+    )
+    no_debris: bool = Field(True, description="reject remains of markup or of its removal")
+    ends_as_sentence: bool = Field(True, description="require sentence-final punctuation at the end")
+    balanced: bool = Field(True, description="require quotes and brackets to be balanced")
 
 
 class SampleSettings(Section):
     """Which words become targets, and how many sentences are taken."""
 
-    size: int = Field(1_000_000, ge=1, description="targets to sample, balanced over the words of the vocabulary")
-    vocabulary: int = Field(50_000, ge=1, description="most frequent words that may become targets")
+    size: int = Field(1_000_000, ge=1, description="number of targets to sample, balanced across the vocabulary")
+    vocabulary: int = Field(50_000, ge=1, description="number of most frequent words that may become targets")
     drop_top_share: float = Field(
-        0.001, ge=0, lt=1, description="share of the word types left out at the top: mostly function words"
+        0.001, ge=0, lt=1, description="fraction of the most frequent word types to exclude, mostly function words"
+    )
+    sentences_per_word: int = Field(
+        1,
+        ge=1,
+        description="sample at least this many sentences of each word, if it has that many; takes fewer words in "
+        "return",
+    )
+    max_capital_share: float | None = Field(
+        None,
+        ge=0,
+        le=1,
+        description="skip words that are capitalised more often than this, because they are names; null: names may be "
+        "targets",
     )
 
+    added_later: ClassVar[frozenset[str]] = frozenset({"sentences_per_word", "max_capital_share"})
 
-class TranslationSettings(Section):
+
+class DiscourseSettings(Section):
+    """Which pairs of one word in one document are made."""
+
+    size: int = Field(100_000, ge=1, description="number of pairs to make, balanced across the vocabulary")
+    per_document: int = Field(1, ge=1, le=100, description="maximum number of pairs per word and document")
+    document_bytes: int | None = Field(
+        None,
+        ge=1,
+        description="for source.kind text: lines that start within the same block of this many bytes form one "
+        "document; null: every line is a document",
+    )
+    max_capital_share: float | None = Field(
+        None,
+        ge=0,
+        le=1,
+        description="skip words that are capitalised more often than this, because they are names; null: 0.9, or 1 in "
+        "languages that capitalise all nouns",
+    )
+    max_overlap: float = Field(
+        0.5, gt=0, le=1, description="skip two sentences that share more than this fraction of their words"
+    )
+    boilerplate_documents: int | None = Field(
+        3,
+        ge=2,
+        description="skip sentences that occur in this many documents of a unit, apart from names and numbers; null: "
+        "keep them",
+    )
+    unit_pairs: int = Field(10_000, ge=1, description="number of pairs in a unit of work")
+
+
+class TranslationSettings(PivotSettings):
     """The round trip that makes paraphrases."""
 
-    pivot: str = Field(description="ISO code of the language in between")
-    forward: TranslatorSettings = Field(description="the translator into the pivot language")
-    back: TranslatorSettings = Field(description="the translator out of it")
-    identify: bool = Field(True, description="reject translations that are in another language")
-    threshold: float = Field(0.7, ge=0, le=1, description="probability of another language that is enough to reject")
+    identify: bool = Field(True, description="reject translations in the wrong language")
+    threshold: float = Field(
+        0.7, ge=0, le=1, description="probability of another language from which a translation is rejected"
+    )
+    hypotheses: int = Field(
+        1,
+        ge=1,
+        description="number of translations back to choose a paraphrase from, at most the beam; prefers one in which "
+        "another word stands for the target",
+    )
+    avoid_target: bool = Field(
+        False,
+        description="also translate back without the target word, so that another word stands for it; only with "
+        "ctranslate2",
+    )
+    others: list[PivotSettings] = Field(
+        default_factory=list, description="more round trips to choose from, each with its pivot, forward and back"
+    )
+
+    added_later: ClassVar[frozenset[str]] = frozenset({"hypotheses", "avoid_target", "others"})
+
+    @property
+    def translators(self) -> dict[str, TranslatorSettings]:
+        """Return all translators by their roles."""
+        return translators_by_role(self, self.others)
+
+    def with_translators(self, found: Mapping[str, TranslatorSettings]) -> Self:
+        """Return a copy that has these translators in the given roles."""
+        first, *others = (
+            {side: found[name] for side, name in roles_of_sides(role).items() if name in found}
+            for role in trips_by_role(self, self.others)
+        )
+        changed = [trip.model_copy(update=sides) for trip, sides in zip(self.others, others, strict=True)]
+        return self.model_copy(update={**first, "others": changed})
+
+    @model_validator(mode="after")
+    def _can_give_hypotheses(self) -> Self:
+        for role, side in self.translators.items():
+            if not role.endswith(".back"):
+                continue
+            if self.avoid_target and side.backend != "ctranslate2":
+                raise ValueError(f"avoid_target: {role}: {side.backend} cannot avoid a word; use ctranslate2")
+            if self.hypotheses == 1:
+                continue
+            if side.backend == "bergamot":
+                raise ValueError(f"hypotheses: {role}: bergamot gives one translation of a text; use another backend")
+            if side.beam < self.hypotheses:
+                raise ValueError(
+                    f"hypotheses: {role}: a beam of {side.beam} gives fewer than {self.hypotheses} translations; set "
+                    f"{role}.beam to {self.hypotheses}"
+                )
+        return self
 
 
 class VectorSettings(Section):
     """Static word vectors of the language of the corpus, of words in lower case."""
 
-    path: str = Field(description="fastText .bin, .vec, .vec.gz, GloVe text, or .npy; local or s3://")
+    path: str = Field(description="fastText .bin, .vec, .vec.gz, GloVe text or .npy file, local or on s3://")
     words: str | None = Field(
-        None, description="of .npy: the file with its words, if it does not lie beside it on a disk"
+        None, description=".npy only: the file with its words, if it is not beside the matrix on disk"
     )
-    max_words: int | None = Field(None, ge=1, description="take only so many of the first words as known")
+    max_words: int | None = Field(
+        None, ge=1, description="use only this many words from the start of the file; default: all"
+    )
 
 
 class MaskedSettings(Section):
     """The masked language model that proposes words."""
 
     model: str = Field(description="folder, s3://bucket/prefix or hub id")
-    revision: str | None = Field(None, description="of a hub id: commit, tag or branch")
-    top_k: int = Field(100, ge=1, description="most probable words looked at")
+    revision: str | None = Field(None, description="commit, tag or branch of a hub id")
+    top_k: int = Field(100, ge=1, description="number of most probable words to consider")
     masks: Literal["word", "piece"] = Field(
-        "word", description="what one mask stands for: the whole target, or each of its pieces as in the paper"
+        "word", description="what one mask replaces: the whole target word, or each of its word pieces as in the paper"
     )
     batch_tokens: int | None = Field(
-        None, ge=1, description="tokens in a batch, padding included; by default what suits the device"
+        None, ge=1, description="tokens per batch, including padding; default: chosen for the device"
     )
     dtype: Literal["auto", "float32", "float16", "bfloat16"] = Field(
         "auto", description="auto: float16 on a GPU, float32 on a CPU"
@@ -127,57 +234,71 @@ class GenerateSettings(Section):
     """How targets become triples."""
 
     positives: Literal["round_trip", "substitution"] = Field(
-        "round_trip", description="round_trip: by translation and back; substitution: by the masked LM alone"
+        "round_trip", description="round_trip: by translating there and back; substitution: by the masked LM alone"
     )
-    unit_targets: int = Field(1000, ge=1, description="targets that make one unit of work")
+    unit_targets: int = Field(1000, ge=1, description="number of targets in a unit of work")
     device: Literal["auto", "cpu", "cuda"] = Field(
-        "auto", description="where models run; auto: on a GPU if there is one"
+        "auto", description="where models run; auto: on a GPU if there is one, else on the CPU"
     )
 
 
 class BuildConfig(Section):
     """Everything `corpusgen build` needs. `store` and `run` say where and how; all else determines the content."""
 
-    store: str = Field(description="root of the corpus: a folder or s3://bucket/prefix")
+    store: str = Field(description="root of the store: a folder or s3://bucket/prefix")
     recipe: str = Field(
         "words",
-        description="what is made: words (triples of a word in context, a paraphrase and a negative); or one of your "
-        "own, as package.module:NAME (docs/extending.md)",
+        description="what to make: words (triples of a word in context, a paraphrase and a negative), discourse (pairs "
+        "of one word in two sentences of a document), words+discourse (both), or your own recipe, as "
+        "package.module:NAME (docs/extending.md)",
     )
-    seed: int = Field(0, description="of everything that is drawn at random")
+    seed: int = Field(0, description="seed of every random choice")
     source: SourceSettings
     language: LanguageSettings = Field(default_factory=LanguageSettings)
     segmenter: SegmenterSettings = Field(default_factory=SegmenterSettings)
     filters: FilterSettings = Field(default_factory=FilterSettings)
     sample: SampleSettings = Field(default_factory=SampleSettings)
+    discourse: DiscourseSettings = Field(default_factory=DiscourseSettings)
     generate: GenerateSettings = Field(default_factory=GenerateSettings)
-    translation: TranslationSettings | None = Field(None, description="the round trip that makes paraphrases")
-    vectors: VectorSettings | None = Field(None, description="static word vectors, to compare words by")
+    translation: TranslationSettings | None = Field(None, description="the translators that make paraphrases")
+    vectors: VectorSettings | None = Field(None, description="static word vectors, for comparing words")
     masked: MaskedSettings | None = Field(None, description="the masked language model that proposes words")
     rules: RuleSettings = Field(default_factory=RuleSettings)
     run: RunSettings = Field(default_factory=RunSettings)
 
     @model_validator(mode="after")
     def _models_fit_the_device(self) -> Self:
-        sides = [self.translation.forward, self.translation.back] if self.translation else []
+        sides = self.translation.translators.values() if self.translation else ()
         if self.generate.device == "cuda" and any(side.backend == "bergamot" for side in sides):
-            raise ValueError("generate.device: cuda: bergamot runs on CPUs only: set it to cpu or auto")
+            raise ValueError("generate.device: cuda: bergamot runs only on CPUs; use cpu or auto")
         if self.generate.device == "cpu" and self.masked and self.masked.dtype == "bfloat16":
-            raise ValueError("masked.dtype: bfloat16 is many times slower than float32 on a CPU: use auto or float32")
+            raise ValueError("masked.dtype: bfloat16 is many times slower than float32 on a CPU; use auto or float32")
         return self
 
     def content(self) -> dict[str, Any]:
         """Return the settings that determine what is in the corpus."""
-        return self.model_dump(
-            mode="json",
-            exclude={"store": True, "recipe": True, "run": True, "segmenter": {"use_gpu"}, "generate": {"device"}},
-        )
+        content = super().content()
+        for name in ("store", "recipe", "run"):
+            del content[name]
+        del content["segmenter"]["use_gpu"], content["generate"]["device"]
+        if content["discourse"] == DiscourseSettings().model_dump(mode="json") and "discourse" not in self.recipe:
+            del content["discourse"]  # as in corpora made before these settings existed
+        return content
 
     def to_yaml(self) -> str:
         """Return all settings, including defaults, as YAML; invisible characters are escaped."""
         settings = self.model_dump(mode="json")
         text = yaml.safe_dump(settings, sort_keys=False, allow_unicode=True)
         return text if visible_lines(text) == text else yaml.safe_dump(settings, sort_keys=False)
+
+
+def _is_section(annotation: Any) -> bool:
+    kinds = get_args(annotation) or (annotation,)
+    return any(isinstance(kind, type) and issubclass(kind, Section) for kind in kinds)
+
+
+SECTIONS = frozenset(name for name, field in BuildConfig.model_fields.items() if _is_section(field.annotation))
+"""The names of the settings that have settings of their own."""
 
 
 def load_config(path: str | Path, overrides: Iterable[str] = ()) -> BuildConfig:

@@ -29,4 +29,4 @@ def find_job(name: str) -> Job:
     for entry in entry_points(group=_GROUP, name=name):
         job: Job = entry.load()
         return job
-    raise ConfigError(f"no installed package has a job {name!r}: install wicdistil again (pip install wicdistil)")
+    raise ConfigError(f"no installed package provides the job {name!r}; reinstall wicdistil (pip install wicdistil)")

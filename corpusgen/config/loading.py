@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import types
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -12,7 +11,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from corpusgen.config.bounded_yaml import DEEPEST, LARGEST, Refused, parse
-from corpusgen.errors import ConfigError, did_you_mean
+from corpusgen.errors import ConfigError, closest, did_you_mean
 
 Settings = TypeVar("Settings", bound=BaseModel)
 _MOST_PROBLEMS = 20  # shown in one message
@@ -37,12 +36,12 @@ def _read_yaml(path: Path) -> dict[str, Any]:
         with path.open("rb") as file:
             data = file.read(LARGEST + 1)
         if len(data) > LARGEST:
-            raise ConfigError(f"{path}: larger than {LARGEST:,} bytes: settings are shorter")
+            raise ConfigError(f"{path}: larger than {LARGEST:,} bytes; is this a file of settings?")
         settings = parse(data.decode())
     except FileNotFoundError:
         raise ConfigError(f"{path}: no such file{_similar_file(path)}") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: cannot be read: {error}") from None
+        raise ConfigError(f"cannot read {path}: {error}") from None
     except Refused as refused:
         raise ConfigError(f"{path}: {refused}") from None
     except yaml.YAMLError as error:
@@ -54,7 +53,7 @@ def _read_yaml(path: Path) -> dict[str, Any]:
 
 def _similar_file(path: Path) -> str:
     found = [str(candidate) for folder in {path.parent, Path("configs")} for candidate in folder.glob("*.yaml")]
-    close = difflib.get_close_matches(str(path), found, n=1, cutoff=0.4)
+    close = closest(str(path), found, likeness=0.4)
     return f"; did you mean {close[0]}?" if close else ""
 
 

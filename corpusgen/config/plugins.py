@@ -22,7 +22,7 @@ def check_name(name: str, known: Collection[str]) -> str:
     """Return the name if it is known or an import path; otherwise raise ValueError listing the known names."""
     if name in known or is_import_path(name):
         return name
-    raise ValueError(f"{name!r} is unknown; {did_you_mean(name, known)}; one of your own is package.module:NAME")
+    raise ValueError(f"{name!r} is unknown; {did_you_mean(name, known)}; to use your own, give package.module:NAME")
 
 
 def find_part(name: str, known: Mapping[str, Part], kind: type[Part], setting: str) -> Part:
@@ -39,7 +39,7 @@ def find_part(name: str, known: Mapping[str, Part], kind: type[Part], setting: s
         found = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError) as error:
         raise ConfigError(
-            f"{setting}: {name} cannot be imported: {error}; install its package on every machine that builds"
+            f"{setting}: cannot import {name}: {error}; install its package on every machine that takes part"
         ) from error
     if not isinstance(found, kind):
         raise ConfigError(f"{setting}: {name} is a {type(found).__name__}, not a {kind.__module__}.{kind.__name__}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -32,57 +32,70 @@ class RuleSettings(Section):
     """How wp and wn are chosen. Cosines depend on the vectors: `corpusgen calibrate` suggests thresholds."""
 
     preset: Literal["strict", "paper"] = Field(
-        "strict", description="where the values not given come from; paper: exactly as published"
+        "strict", description="defaults for the rules not set here; paper: exactly as published"
     )
     aligner: Literal["cosine", "zscore"] = Field(
-        "cosine", description="cosine: Algorithm 4.1; zscore: the rule of the paper's published code"
+        "cosine", description="cosine: Algorithm 4.1 of the paper; zscore: the rule of its published code"
     )
-    align_min_cosine: float = Field(0.6, ge=-1, le=1, description="λ: least cosine of the target and the aligned word")
-    align_max_score: float = Field(-1.0, le=0, description="of the zscore aligner: largest standard score")
-    enrich: bool = Field(True, description="replace an aligned word that looks like the target by a predicted one")
+    align_min_cosine: float = Field(
+        0.6, ge=-1, le=1, description="λ: minimum cosine of the target and the aligned word"
+    )
+    align_max_score: float = Field(-1.0, le=0, description="zscore aligner: maximum standard score")
+    enrich: bool = Field(True, description="replace an aligned word that looks like the target with a predicted word")
     enrich_min_cosine: float = Field(
-        0.65, ge=-1, le=1, description="least cosine of the target and a word that replaces the aligned one"
+        0.65, ge=-1, le=1, description="minimum cosine of the target and the word that replaces the aligned one"
     )
     context_min_cosine: float | None = Field(
         0.85,
         ge=-1,
         le=1,
-        description="least cosine of the masked LM's states of the target and of such a word in its place; null: any",
+        description="minimum cosine of the masked LM's states of the target and of that word in its place; null: none",
     )
-    enrich_min_probability: float = Field(0.01, ge=0, le=1, description="δ: least probability of such a word")
+    enrich_min_probability: float = Field(0.01, ge=0, le=1, description="δ: minimum probability of that word")
     negatives: Literal["threshold", "mean_distance"] = Field(
         "threshold",
-        description="threshold: the most probable word below negative_max_cosine; mean_distance: of the published code",
+        description="threshold: the most probable word below negative_max_cosine; mean_distance: as published",
     )
     negative_max_cosine: float = Field(
-        0.45, ge=-1, le=1, description="the cosine of the target and the negative word is below this"
+        0.45, ge=-1, le=1, description="upper limit of the cosine of the target and the negative word"
     )
-    negative_min_probability: float = Field(0.01, ge=0, le=1, description="δ: least probability of the negative word")
+    negative_min_probability: float = Field(0.01, ge=0, le=1, description="δ: minimum probability of the negative word")
     negative_min_share: float = Field(
-        0.08, ge=0, le=1, description="and at least this share of the probability of the most probable word there"
+        0.08,
+        ge=0,
+        le=1,
+        description="minimum probability of the negative word, as a fraction of the most probable word's",
     )
     negative_min_agreement: float = Field(
-        0.01, ge=0, le=1, description="and its least probability in the place of the aligned word of the paraphrase"
+        0.01,
+        ge=0,
+        le=1,
+        description="minimum probability of the negative word in place of the aligned word of the paraphrase",
     )
     mean_distance_min_probability: float = Field(
-        0.001, ge=0, le=1, description="of mean_distance: candidates are more probable than this"
+        0.001, ge=0, le=1, description="mean_distance: candidates must be more probable than this"
     )
-    mean_distance_min_candidates: int = Field(3, ge=1, description="of mean_distance: fewest candidates")
-    similar_edit_distance: int = Field(3, ge=0, description="words this near by their letters look alike")
-    substitution_cost: Literal[1, 2] = Field(2, description="of a replaced letter, in telling whether words look alike")
-    same_stem: bool = Field(True, description="words of one Snowball stem look alike too")
-    same_kind: bool = Field(
-        True, description="a function word never stands for a content word, and is itself never replaced"
-    )
+    mean_distance_min_candidates: int = Field(3, ge=1, description="mean_distance: minimum number of candidates")
+    similar_edit_distance: int = Field(3, ge=0, description="words within this edit distance look alike")
+    substitution_cost: Literal[1, 2] = Field(2, description="cost of replacing a letter in that edit distance")
+    same_stem: bool = Field(True, description="words with the same Snowball stem look alike, too")
+    same_kind: bool = Field(True, description="never replace function words, nor use them in place of content words")
     in_vocabulary: bool = Field(
-        True, description="a predicted word is in the vocabulary of the corpus, and a name just if the target is"
+        True, description="predicted words must be in the corpus vocabulary, and be names exactly if the target is one"
     )
     same_class: bool = Field(
-        True, description="a predicted word may be what the target is: part of speech, number, tense; a and an fit too"
+        True,
+        description="predicted words must match the target's part of speech, number, tense and article (a or an)",
     )
-    unrepeated: bool = Field(
-        True, description="a predicted word, or another form of it, occurs nowhere else in the sentence"
+    unrepeated: bool = Field(True, description="predicted words must not occur elsewhere in the sentence, in any form")
+    max_unknown_words: int | None = Field(
+        None,
+        ge=0,
+        description="reject a paraphrase with more words than this, apart from names and numbers, that neither the "
+        "vectors nor the original sentence have; null: any number",
     )
+
+    added_later: ClassVar[frozenset[str]] = frozenset({"max_unknown_words"})
 
     @model_validator(mode="before")
     @classmethod

@@ -39,11 +39,11 @@ class NeedsWorkers(Protocol):
 class WorkerSettings(Section):
     """What one worker of a stage asks for and how many there may be; what is not given stays the stage's own."""
 
-    cpus: float | None = Field(None, ge=0, description="CPUs that one worker occupies")
-    gpus: float | None = Field(None, ge=0, description="GPUs that one worker occupies; fractions share one")
-    memory: int | None = Field(None, ge=0, description="bytes of memory that one worker asks the cluster for")
-    min_workers: int | None = Field(None, ge=0, description="workers kept as long as there is work to come")
-    max_workers: int | None = Field(None, ge=1, description="workers at most")
+    cpus: float | None = Field(None, ge=0, description="CPUs per worker")
+    gpus: float | None = Field(None, ge=0, description="GPUs per worker; with a fraction, workers share a GPU")
+    memory: int | None = Field(None, ge=0, description="bytes of memory that each worker requests from the cluster")
+    min_workers: int | None = Field(None, ge=0, description="minimum number of workers while there is work left")
+    max_workers: int | None = Field(None, ge=1, description="maximum number of workers")
 
     def applied_to(self, resources: Resources) -> Resources:
         """Return the stage's own resources, overridden by these settings."""
@@ -57,19 +57,19 @@ class RunSettings(Section):
         0.05,
         ge=0,
         le=1,
-        description="share of a stage's records that may end in quarantine before the run fails",
+        description="fraction of a stage's records that may be quarantined before the run fails",
     )
     max_units_in_flight: int | None = Field(
-        None, ge=1, description="units begun and not committed; by default four per worker"
+        None, ge=1, description="maximum number of units in progress; default: four per worker"
     )
     max_bytes_in_flight: int = Field(
-        1 << 30, ge=1, description="bytes of rows waiting between stages before earlier stages pause"
+        1 << 30, ge=1, description="bytes of rows that may wait between stages before earlier stages pause"
     )
     scale_up_seconds: float = Field(
-        2.0, ge=0, description="how long a unit waits for a stage before the stage gets more workers"
+        2.0, ge=0, description="how long units wait for a stage before it gets more workers"
     )
-    idle_seconds: float = Field(30.0, ge=0, description="how long a worker is idle before it is given back")
-    workers: dict[str, WorkerSettings] = Field(default_factory=dict, description="by the name of the stage")
+    idle_seconds: float = Field(30.0, ge=0, description="how long a worker may be idle before it is released")
+    workers: dict[str, WorkerSettings] = Field(default_factory=dict, description="resources of the workers, by stage")
 
     def resources_of(self, stage: NeedsWorkers) -> Resources:
         """Return the resources that one worker of a stage requests."""

@@ -40,7 +40,7 @@ def check_workers(config: BuildConfig) -> None:
     known |= {stage.name for stage in source_kind(config.source.kind).stages(config.source)}
     for name in config.run.workers:
         if name not in known:
-            raise ConfigError(f"run.workers.{name}: there is no such stage; {did_you_mean(name, sorted(known))}")
+            raise ConfigError(f"run.workers.{name}: no such stage; {did_you_mean(name, sorted(known))}")
 
 
 def content_of(config: BuildConfig, store: Store) -> dict[str, Any]:
@@ -69,12 +69,13 @@ def _begun(store: Store) -> Mapping[str, Any] | None:
 
 def _warn(config: BuildConfig, models: Mapping[str, Mapping[str, Any]]) -> None:
     """Warn about models that should not be trusted blindly, and about models that cannot be checked."""
-    if config.translation and "fairseq" in (config.translation.forward.backend, config.translation.back.backend):
+    translators = config.translation.translators.values() if config.translation else ()
+    if any(translator.backend == "fairseq" for translator in translators):
         log.warning("translation: %s", BEWARE)
     for role, model in models.items():
         if not (model.get("sha256") or model.get("revision")):
             log.warning(
-                "%s: %s is not on this machine: nobody checks that all workers have the same", role, model["id"]
+                "%s: %s is not on this machine, so cannot check that all workers use the same files", role, model["id"]
             )
 
 
@@ -109,7 +110,7 @@ def build(
     check_workers(config)
     names, passes = passes_of(config), recipe_of(config).passes
     if until is not None and until not in names:
-        raise ConfigError(f"the pass {until!r} needs more settings; there are enough for {', '.join(names)}")
+        raise ConfigError(f"the pass {until!r} needs more settings; the given ones are enough for {', '.join(names)}")
     store = Store.at(config.store)
     content = content_of(config, store)
     _warn(config, content["models"])

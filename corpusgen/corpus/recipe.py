@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from corpusgen.config.build import BuildConfig
 from corpusgen.engine import Pass, Stage
 from corpusgen.engine.parts import PartRecord, part_records
+from corpusgen.errors import ConfigError
 from corpusgen.store import CommittedTable, Store
-from corpusgen.store.products import Product
+from corpusgen.store.products import BOTH, Product
 from corpusgen.store.records import Reads, hash_of_parts
 
 
@@ -43,16 +44,42 @@ class Recipe:
     product: Product
     passes: Mapping[str, PassRecipe]
     complete_for: Callable[[BuildConfig], Sequence[str]]
+    others: tuple[Product, ...] = ()
+    """The products of the other recipes, if one build follows several."""
 
     @property
     def name(self) -> str:
         """Return the name of the recipe in corpus.json."""
-        return self.product.recipe
+        return BOTH.join(product.recipe for product in self.products)
+
+    @property
+    def products(self) -> tuple[Product, ...]:
+        """Return all final tables."""
+        return (self.product, *self.others)
 
     @property
     def reads(self) -> dict[str, Reads]:
         """Return the tables that each pass but the first is planned from."""
         return {name: found.reads for name, found in self.passes.items() if found.reads}
+
+
+def together(recipes: Sequence[Recipe]) -> Recipe:
+    """Return one recipe that makes the products of all of them; passes with the same name are shared."""
+    if len(recipes) == 1:
+        return recipes[0]
+    passes: dict[str, PassRecipe] = {}
+    for recipe in recipes:
+        for name, found in recipe.passes.items():
+            if passes.setdefault(name, found) != found:
+                both = " and ".join(one.name for one in recipes if name in one.passes)
+                raise ConfigError(f"recipe: {both} each define their own pass {name!r}; build them in two stores")
+
+    def complete_for(config: BuildConfig) -> Sequence[str]:
+        complete = {name for recipe in recipes for name in recipe.complete_for(config)}
+        return [name for name in passes if name in complete]
+
+    products = [product for recipe in recipes for product in recipe.products]
+    return Recipe(products[0], passes, complete_for, tuple(products[1:]))
 
 
 def parts_of(reads: Reads, store: Store) -> list[PartRecord]:

@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
+from corpusgen.config.build import TranslationSettings
 from corpusgen.corpus.paraphrases.remembered import OldTranslations
 from corpusgen.corpus.paraphrases.stage import RoundTrip
 from corpusgen.engine import Pass
@@ -23,6 +24,7 @@ from corpusgen.store.store import differences
 from corpusgen.tables import PARAPHRASES_TABLE
 
 _COPIERS = 8
+_SEVERAL = ("hypotheses", "avoid_target", "others")
 _OF_SENTENCES = ("source", "language", "segmenter", "filters")
 
 
@@ -35,7 +37,7 @@ class Reuse:
     def __init__(self, root: str, store: Store, content: Mapping[str, Any], say: Callable[[str], None]) -> None:
         self._old = Store.at(root)
         if self._old.url == store.url:
-            raise CorpusgenError(f"--reuse {root}: this is the store to be built; without --reuse the build goes on")
+            raise CorpusgenError(f"--reuse {root}: this is the store being built; to resume it, leave out --reuse")
         self._corpora = (self._old.corpus(), content)
         self._say = say
 
@@ -44,25 +46,25 @@ class Reuse:
         of_sentences, of_translations = self.why_no_sentences(harvest), self.why_no_translations()
         if of_sentences and of_translations:
             raise CorpusgenError(
-                f"{self._old.url}: nothing of it can be reused\n"
+                f"{self._old.url}: nothing can be reused\n"
                 f"  its sentences: {of_sentences}\n  its translations: {of_translations}\n"
-                "build without --reuse, or with the settings that it was built with"
+                "build without --reuse, or with the settings of that store"
             )
         if of_sentences:
-            self._say(f"{harvest.name}: nothing of {self._old.url} fits: {of_sentences}")
+            self._say(f"{harvest.name}: nothing reused from {self._old.url}: {of_sentences}")
 
     def begin(self, pass_: Pass, store: PassStore) -> Pass:
         """Take over the units of a pass that the old store has; return the pass that does the rest."""
         taken, units = self._take_over(pass_, store), len(pass_.slices)
         if taken:
-            self._say(f"{pass_.name}: {taken:,} of {units:,} units are those of {self._old.url}")
+            self._say(f"{pass_.name}: {taken:,} of {units:,} units reused from {self._old.url}")
         if taken == units or not any(isinstance(stage, RoundTrip) for stage in pass_.stages):
             return pass_
         if why_not := self.why_no_translations():
-            self._say(f"{pass_.name}: the translations of {self._old.url} are not used: {why_not}")
+            self._say(f"{pass_.name}: no translations reused from {self._old.url}: {why_not}")
             return pass_
         known, all_ = self._translated(store)
-        self._say(f"{pass_.name}: {known:,} of {all_:,} targets are not translated again: {self._old.url} has them")
+        self._say(f"{pass_.name}: translations of {known:,} of {all_:,} targets reused from {self._old.url}")
         stages = [replace(stage, old=self._old) if isinstance(stage, RoundTrip) else stage for stage in pass_.stages]
         return replace(pass_, stages=stages)
 
@@ -93,21 +95,25 @@ class Reuse:
         if {unit.id for unit in harvest.plan().units} & old.committed():
             return None
         changed = _changes(*(_sections(corpus, _OF_SENTENCES) for corpus in self._corpora))
-        return changed or "its source files have changed since, or it was made by another version"
+        return changed or "its source files have changed, or another version made it"
 
     def why_no_translations(self) -> str | None:
         """Return why the translations of the old store cannot be used; None if they can."""
-        before, now = (_of_translators(corpus) for corpus in self._corpora)
+        translation = self._corpora[1]["settings"].get("translation")
+        roles = TranslationSettings.model_validate(translation).translators if translation else ()
+        before, now = (_of_translators(corpus, roles) for corpus in self._corpora)
         if now["generate"]["positives"] != "round_trip":
             return "none are needed"
         if changed := _changes(before, now):
             return changed
+        if _has_several(self._corpora[1]):
+            return "only the chosen ones of several hypotheses are stored"
         generate = self._old.pass_store(WORDS.pass_name)
         if not generate.committed():
             return "none are committed"
         schema = generate.plan().tables.get(PARAPHRASES_TABLE)
         version = int(schema.metadata[RoundTrip.name.encode()]) if schema else 1  # the first version had no such table
-        return None if version == RoundTrip.version else "they were made by another version"
+        return None if version == RoundTrip.version else "another version made them"
 
     def _other_models(self, pass_: Pass) -> str:
         """Return which models of the pass differ in the old store; empty if none do."""
@@ -129,11 +135,16 @@ def _models(corpus: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
     return {name: models.get(name) for name in names}
 
 
-def _of_translators(corpus: Mapping[str, Any]) -> dict[str, Any]:
+def _of_translators(corpus: Mapping[str, Any], roles: Iterable[str]) -> dict[str, Any]:
     settings = _sections(corpus, ("generate", "translation"))
     translation = settings["translation"] or {}
     return {
         "generate": {"positives": (settings["generate"] or {}).get("positives")},
-        "translation": {side: translation.get(side) for side in ("forward", "back")},
-        "models": _models(corpus, RoundTrip.translator_roles),
+        "translation": {name: translation.get(name) for name in ("forward", "back", *_SEVERAL)},
+        "models": _models(corpus, roles),
     }
+
+
+def _has_several(corpus: Mapping[str, Any]) -> bool:
+    """Return whether paraphrases were chosen among several: the settings are there only if they are used."""
+    return any(name in (corpus["settings"]["translation"] or {}) for name in _SEVERAL)

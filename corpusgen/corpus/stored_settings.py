@@ -11,7 +11,7 @@ from pydantic.fields import FieldInfo
 
 from corpusgen.config.build import BuildConfig
 from corpusgen.config.loading import model_in
-from corpusgen.errors import StoreError
+from corpusgen.errors import CorpusgenError, StoreError
 from corpusgen.store import Store
 
 
@@ -20,8 +20,18 @@ def open_store(root: str) -> Store:
     store = Store.at(root)
     problem = _problem(BuildConfig, store.corpus().get("settings", {}), "settings")
     if problem:
-        raise StoreError(f"{store.url}/corpus.json is damaged, or of another version: {problem}")
+        raise StoreError(f"{store.url}/corpus.json is damaged or was written by another version: {problem}")
     return store
+
+
+def recorded_config(url: str, corpus: Mapping[str, Any]) -> BuildConfig:
+    """Return the settings of a corpus; raise CorpusgenError if this version does not understand them."""
+    try:
+        return BuildConfig.model_validate({**corpus.get("settings", {}), "store": url})
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise CorpusgenError(f"{url}/corpus.json: settings of another version: {where}: {first['msg']}") from None
 
 
 def _problem(model: type[BaseModel], values: Mapping[str, Any], path: str) -> str | None:
@@ -30,11 +40,11 @@ def _problem(model: type[BaseModel], values: Mapping[str, Any], path: str) -> st
         field = model.model_fields.get(name)
         if field is None:
             continue
-        place, section = f"{path}.{name}", model_in(field.annotation)
+        key, section = f"{path}.{name}", model_in(field.annotation)
         if isinstance(value, dict) and isinstance(section, type) and issubclass(section, BaseModel):
-            problem = _problem(section, value, place)
+            problem = _problem(section, value, key)
         else:
-            problem = None if _fits(field, value) else f"{place}: {json.dumps(value)[:80]}"
+            problem = None if _fits(field, value) else f"{key}: {json.dumps(value)[:80]}"
         if problem:
             return problem
     return None

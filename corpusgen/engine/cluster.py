@@ -22,8 +22,8 @@ from corpusgen.errors import CorpusgenError
 _WAITING_WORKERS = 8
 _REAL_CORES = "real_cores"  # a resource that only a Ray started here has, and no worker requests: its real CPUs
 REFUSED = (
-    "refuses the token, or misses one\nset RAY_AUTH_MODE=token, and the cluster's token as RAY_AUTH_TOKEN or in "
-    "~/.ray/auth_token; `ray get-auth-token` on the head prints it"
+    "refuses the token, or there is none\nset RAY_AUTH_MODE=token and put the cluster's token into RAY_AUTH_TOKEN or "
+    "~/.ray/auth_token; `ray get-auth-token` on the head node prints it"
 )
 _LOCAL = "local"
 _MEMORY_LIMITS = ("memory.max", "memory/memory.limit_in_bytes")  # of a container; the second is for cgroup v1
@@ -88,8 +88,8 @@ def _unreachable(address: str, error: Exception) -> CorpusgenError:
         return CorpusgenError(f"{address} {REFUSED}")
     return CorpusgenError(
         f"cannot connect to Ray at {address}: {error}\n"
-        "check the address (`ray status` there) and, if it asks for one, the token (RAY_AUTH_MODE, RAY_AUTH_TOKEN), or "
-        "leave the address out to run on this machine"
+        "check the address (`ray status` there) and the token, if the cluster needs one (RAY_AUTH_MODE, "
+        "RAY_AUTH_TOKEN), or leave out the address to run on this machine"
     )
 
 
@@ -160,5 +160,5 @@ def draining_nodes() -> set[str]:
 def died_with_its_node(error: Exception, node: str | None) -> bool:
     """Return whether a worker died with its node; if the node is unknown, only the text of Ray's error can tell."""
     if node is None:
-        return "its node has died" in str(error)
+        return "its node died" in str(error)
     return node not in {one["NodeID"] for one in ray.nodes() if one["Alive"]}

@@ -84,6 +84,6 @@ def check_failure_limit(counts: Sequence[StageCount], limit: float, evidence: in
         if count.quarantined >= max(1, evidence) and count.quarantined > limit * count.seen:
             raise FailureLimitError(
                 f"stage {count.name!r} failed on {count.quarantined:,} of {count.seen:,} records, more than "
-                f"the limit of {limit:.2%}; `corpusgen status` shows where they are quarantined. "
-                "Mend the cause, or allow more with --set run.failure_limit=…"
+                f"the limit of {limit:.2%}; `corpusgen status` shows them. "
+                "Fix the cause, or raise the limit with --set run.failure_limit=…"
             )

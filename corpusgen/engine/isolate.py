@@ -103,8 +103,8 @@ def _check_result(stage: Stage, rows: pa.Table, result: Result) -> None:
     out = result.rows.num_rows + rejected + len(result.quarantined)
     if out != rows.num_rows:
         raise StageError(
-            f"stage {stage.name!r} was given {rows.num_rows} rows and accounts for {out}; "
-            "each must come back as a row, a reject or a quarantined record"
+            f"stage {stage.name!r} received {rows.num_rows} rows but accounts for {out}; "
+            "each must be returned as a row, a reject or a quarantined record"
         )
 
 

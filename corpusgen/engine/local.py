@@ -62,4 +62,4 @@ def set_up(stages: Sequence[Stage]) -> None:
         except CorpusgenError:
             raise
         except Exception as error:
-            raise StageError(f"stage {stage.name!r} cannot be set up: {type(error).__name__}: {error}") from error
+            raise StageError(f"cannot set up stage {stage.name!r}: {type(error).__name__}: {error}") from error

@@ -17,29 +17,32 @@ _STAGE = (*_PASS, "stage")
 
 _STAGE_COUNTERS: dict[str, tuple[str, Callable[[StageTally], float]]] = {
     "corpusgen_rows_in_total": ("rows that entered a stage", lambda stage: stage.count.rows_in),
-    "corpusgen_rows_out_total": ("rows that left a stage for the next", lambda stage: stage.count.rows_out),
-    "corpusgen_quarantined_records_total": ("records in quarantine", lambda stage: stage.count.quarantined),
-    "corpusgen_busy_seconds_total": ("seconds of work of all workers of a stage", lambda stage: stage.count.seconds),
-    "corpusgen_stage_units_total": ("units that went through a stage", lambda stage: stage.units),
-    "corpusgen_stage_bytes_total": ("bytes of rows that left a stage for the next", lambda stage: stage.nbytes),
-    "corpusgen_retries_total": ("tasks run again after a failure", lambda stage: stage.retries),
+    "corpusgen_rows_out_total": ("rows that a stage passed on", lambda stage: stage.count.rows_out),
+    "corpusgen_quarantined_records_total": ("records put into quarantine", lambda stage: stage.count.quarantined),
+    "corpusgen_busy_seconds_total": (
+        "seconds that the workers of a stage were busy",
+        lambda stage: stage.count.seconds,
+    ),
+    "corpusgen_stage_units_total": ("units that a stage processed", lambda stage: stage.units),
+    "corpusgen_stage_bytes_total": ("bytes of rows that a stage passed on", lambda stage: stage.nbytes),
+    "corpusgen_retries_total": ("tasks retried after a failure", lambda stage: stage.retries),
     "corpusgen_worker_deaths_total": ("workers that died, alone or with their node", lambda stage: stage.deaths),
 }
 _STAGE_GAUGES: dict[str, tuple[str, Callable[[StageTally], float]]] = {
     "corpusgen_workers": ("workers that are ready", lambda stage: stage.workers),
-    "corpusgen_queued_tasks": ("tasks that wait for a worker", lambda stage: stage.queued),
-    "corpusgen_queue_age_seconds": ("how long the oldest of them has waited", lambda stage: stage.queue_age),
+    "corpusgen_queued_tasks": ("tasks waiting for a worker", lambda stage: stage.queued),
+    "corpusgen_queue_age_seconds": ("how long the oldest task has waited", lambda stage: stage.queue_age),
 }
 _PASS_COUNTERS: dict[str, tuple[str, Callable[[Tally], float]]] = {
-    "corpusgen_finished_units_total": ("units that this driver has brought to their commit", lambda t: t.units_done),
+    "corpusgen_finished_units_total": ("units that this driver has finished", lambda t: t.units_done),
 }
 _PASS_GAUGES: dict[str, tuple[str, Callable[[Tally], float]]] = {
-    "corpusgen_planned_units": ("units of the plan", lambda tally: tally.total_units),
-    "corpusgen_committed_units": ("units that are committed, by whomever", lambda tally: tally.committed),
-    "corpusgen_units_in_flight": ("units begun and not committed", lambda tally: tally.units_in_flight),
-    "corpusgen_in_flight_bytes": ("bytes of rows that wait between stages", lambda tally: tally.bytes_in_flight),
+    "corpusgen_planned_units": ("units in the plan", lambda tally: tally.total_units),
+    "corpusgen_committed_units": ("units committed, by this or any other driver", lambda tally: tally.committed),
+    "corpusgen_units_in_flight": ("units in progress", lambda tally: tally.units_in_flight),
+    "corpusgen_in_flight_bytes": ("bytes of rows waiting between stages", lambda tally: tally.bytes_in_flight),
 }
-_REJECTED, _REJECTED_HELP = "corpusgen_rejected_rows_total", "rows that ended on purpose, by reason"
+_REJECTED, _REJECTED_HELP = "corpusgen_rejected_rows_total", "rows rejected, by reason"
 
 LABELS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys([*_STAGE_COUNTERS, *_STAGE_GAUGES], _STAGE),

@@ -26,8 +26,8 @@ _LEAST_SECONDS_OF_LIGHT_WORK = 5.0
 
 
 @dataclass(eq=False)
-class Job:
-    """The units that move through the stages together: one, or a convoy of several if each takes very little time."""
+class Convoy:
+    """The units that move through the stages together: one, or several if each takes very little time."""
 
     units: Sequence[Unit]
     attempt: int = 0
@@ -39,9 +39,9 @@ class Job:
     outputs: list[tuple[int, ray.ObjectRef, Report]] = field(default_factory=list)
     counts: list[Sequence[StageCount]] = field(default_factory=list)
     kills: dict[int, int] = field(default_factory=dict)
-    """How often a worker died with this job, by stage."""
+    """How often a worker died with this convoy, by stage."""
     setbacks: int = 0
-    """How often a failure of the store delayed the job."""
+    """How often a failure of the store delayed the convoy."""
 
     @property
     def name(self) -> str:
@@ -51,9 +51,9 @@ class Job:
 
 @dataclass
 class Task:
-    """A call to a worker: a whole job at its stage, or some of its rows."""
+    """A call to a worker: a whole convoy at its stage, or some of its rows."""
 
-    job: Job
+    convoy: Convoy
     attempt: int
     process: bool = True
     commit: bool = False
@@ -65,7 +65,7 @@ class Task:
     @property
     def alone(self) -> bool:
         """Return whether its worker must have no other task, so that the cause of its death would be certain."""
-        return self.rows is not None or self.job.kills.get(self.job.stage, 0) > 0
+        return self.rows is not None or self.convoy.kills.get(self.convoy.stage, 0) > 0
 
     @property
     def start(self) -> int:
@@ -158,8 +158,8 @@ class Pool:
 
     def next_call(self) -> tuple[Worker, Task] | None:
         """Return the next task and the least busy worker; None if there is no task or the worker cannot take it."""
-        while self.queue and self.queue[0].attempt != self.queue[0].job.attempt:
-            self.queue.popleft()  # its job has started again
+        while self.queue and self.queue[0].attempt != self.queue[0].convoy.attempt:
+            self.queue.popleft()  # its convoy has started again
         ready = [worker for worker in self.usable if worker.ready]
         worker = min(ready, key=lambda worker: len(worker.tasks), default=None)
         if not self.queue or worker is None:
@@ -178,7 +178,7 @@ class Pool:
         wanted = math.ceil(waiting / _TASKS_PER_WORKER)
         if self._is_light:
             tasks = itertools.chain(self.queue, *(worker.tasks for worker in self.workers))
-            work = sum(len(task.job.units) for task in tasks) * (self.seconds_per_unit or 0.0)
+            work = sum(len(task.convoy.units) for task in tasks) * (self.seconds_per_unit or 0.0)
             wanted = min(wanted, max(1, math.ceil(work / _LEAST_SECONDS_OF_LIGHT_WORK)))
         return max(0, min(wanted, self._most_workers()) - have)
 

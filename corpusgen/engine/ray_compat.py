@@ -35,7 +35,9 @@ def loopback_only() -> Iterator[None]:
     """
     clusters = _private("ray._private.ray_constants", "ENABLE_RAY_CLUSTER")
     if clusters is _GONE:
-        log.warning("this version of Ray cannot be kept to this machine: it listens on all networks; use a firewall")
+        log.warning(
+            "this version of Ray cannot be restricted to this machine and listens on all networks; use a firewall"
+        )
         yield
         return
     constants: Any = importlib.import_module("ray._private.ray_constants")

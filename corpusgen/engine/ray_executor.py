@@ -34,7 +34,7 @@ from corpusgen.engine.counters import Tally
 from corpusgen.engine.events import EventLog
 from corpusgen.engine.metrics import Metrics
 from corpusgen.engine.passes import Pass, Sink
-from corpusgen.engine.pool import Job, Pool, Task, Worker
+from corpusgen.engine.pool import Convoy, Pool, Task, Worker
 from corpusgen.engine.progress import Progress, Silent
 from corpusgen.engine.scaling import Crew
 from corpusgen.engine.signals import StopRequest
@@ -99,7 +99,7 @@ class RayExecutor:
         for stage in later if not may_grow() else ():
             if asked := lacking(self._settings.resources_of(stage), nodes()):
                 log.warning(
-                    "no node has %s for a worker of stage %r: change run.workers.%s, or add one",
+                    "no node has %s for a worker of stage %r; change run.workers.%s, or add such a node",
                     *(asked, stage.name, stage.name),
                 )
 
@@ -123,7 +123,7 @@ class PassRun:
         self.progress = progress
         self.stop = stop
         self.waiting = deque(units)
-        self.jobs: set[Job] = set()
+        self.convoys: set[Convoy] = set()
         self.run_id = secrets.token_hex(4)
         self.events = EventLog(store, self.run_id)
         self.metrics = Metrics(store.files.url, pass_.name)
@@ -148,8 +148,8 @@ class PassRun:
                 for _ in range(pool.resources.min_workers):
                     self.crew.start(pool)
             housekeeping_due = 0.0
-            while self.waiting or self.jobs:
-                if self.stop.signal and (self.stop.abandon or not self.jobs):
+            while self.waiting or self.convoys:
+                if self.stop.signal and (self.stop.abandon or not self.convoys):
                     break
                 self._dispatch()
                 self._collect()
@@ -186,7 +186,7 @@ class PassRun:
         while self.waiting and self.tally.units_in_flight < room and not self.stop.signal:
             if crowded and work_behind:
                 break
-            self._begin(Job([self.waiting.popleft() for _ in range(min(size, len(self.waiting)))]))
+            self._begin(Convoy([self.waiting.popleft() for _ in range(min(size, len(self.waiting)))]))
 
     def _convoy_size(self) -> int:
         """Return how many units travel together: several if they are so quick that the driver would be the limit."""
@@ -195,47 +195,47 @@ class PassRun:
         fair_share = len(self.waiting) // (2 * workers) if workers else 1
         return max(1, min(int(_CONVOY_SECONDS / slowest), fair_share, _CONVOY_UNITS))
 
-    def _begin(self, job: Job) -> None:
-        """Start a job, or restart it: answers to an earlier attempt no longer count."""
-        if job not in self.jobs:
-            self.jobs.add(job)
-            self.tally.units_in_flight += len(job.units)
-        job.stage, job.inputs, job.outputs, job.counts = 0, [], [], []
-        job.rows = sum(len(unit.records) for unit in job.units)
-        job.attempt += 1
-        self._hold(job, 0)
-        self._enqueue_stage(job)
+    def _begin(self, convoy: Convoy) -> None:
+        """Start a convoy, or restart it: answers to an earlier attempt no longer count."""
+        if convoy not in self.convoys:
+            self.convoys.add(convoy)
+            self.tally.units_in_flight += len(convoy.units)
+        convoy.stage, convoy.inputs, convoy.outputs, convoy.counts = 0, [], [], []
+        convoy.rows = sum(len(unit.records) for unit in convoy.units)
+        convoy.attempt += 1
+        self._hold(convoy, 0)
+        self._enqueue_stage(convoy)
 
-    def _end(self, job: Job) -> None:
-        self.jobs.discard(job)
-        self.tally.units_in_flight -= len(job.units)
-        self._hold(job, 0)
-        job.attempt += 1
+    def _end(self, convoy: Convoy) -> None:
+        self.convoys.discard(convoy)
+        self.tally.units_in_flight -= len(convoy.units)
+        self._hold(convoy, 0)
+        convoy.attempt += 1
 
-    def _enqueue_stage(self, job: Job) -> None:
-        job.outstanding = 1
-        self.pools[job.stage].push(Task(job, job.attempt, commit=self._is_last(job)))
+    def _enqueue_stage(self, convoy: Convoy) -> None:
+        convoy.outstanding = 1
+        self.pools[convoy.stage].push(Task(convoy, convoy.attempt, commit=self._is_last(convoy)))
 
-    def _is_last(self, job: Job) -> bool:
-        return job.stage == len(self.pools) - 1
+    def _is_last(self, convoy: Convoy) -> bool:
+        return convoy.stage == len(self.pools) - 1
 
-    def _hold(self, job: Job, nbytes: int) -> None:
-        """Account for the rows that wait in the object store for this job."""
-        self.tally.bytes_in_flight += nbytes - job.nbytes
-        job.nbytes = nbytes
+    def _hold(self, convoy: Convoy, nbytes: int) -> None:
+        """Account for the rows that wait in the object store for this convoy."""
+        self.tally.bytes_in_flight += nbytes - convoy.nbytes
+        convoy.nbytes = nbytes
 
     def _send(self, pool: Pool, worker: Worker, task: Task) -> None:
-        job = task.job
+        convoy = task.convoy
         order = Order(
-            units=[unit.id for unit in job.units],
-            attempt=f"{self.run_id}-{job.attempt}",
-            records=None if job.inputs else [unit.records for unit in job.units],
+            units=[unit.id for unit in convoy.units],
+            attempt=f"{self.run_id}-{convoy.attempt}",
+            records=None if convoy.inputs else [unit.records for unit in convoy.units],
             rows=task.rows,
             process=task.process,
             deadly=task.deadly,
             commit=task.commit,
         )
-        batch, report = worker.handle.run.remote(order, *job.inputs)
+        batch, report = worker.handle.run.remote(order, *convoy.inputs)
         worker.tasks.append(task)
         self.calls[report] = (pool, worker, task, batch)
 
@@ -276,46 +276,46 @@ class PassRun:
             return
         assert isinstance(answer, Report)
         worker.tasks.remove(task)
-        if task.attempt != task.job.attempt:
-            return  # the job has started again since
+        if task.attempt != task.convoy.attempt:
+            return  # the convoy has started again since
         self._on_task_done(task, answer, batch)
 
     def _on_task_done(self, task: Task, report: Report, batches: ray.ObjectRef | None) -> None:
-        job = task.job
-        pool, stage = self.pools[job.stage], self.tally.stages[job.stage]
-        pool.units += len(job.units)
+        convoy = task.convoy
+        pool, stage = self.pools[convoy.stage], self.tally.stages[convoy.stage]
+        pool.units += len(convoy.units)
         pool.seconds += report.seconds
         if report.counts:
-            job.counts.append(report.counts)
-            self.tally.add(job.stage, report.counts)
+            convoy.counts.append(report.counts)
+            self.tally.add(convoy.stage, report.counts)
             self.tally.check_failures(self.settings.failure_limit)
         if task.commit:
-            stage.units += len(job.units)
-            self._finish(job, report.won)
+            stage.units += len(convoy.units)
+            self._finish(convoy, report.won)
             return
-        job.outputs.append((task.start, batches, report))
-        job.outstanding -= 1
-        if job.outstanding:
+        convoy.outputs.append((task.start, batches, report))
+        convoy.outstanding -= 1
+        if convoy.outstanding:
             return
-        job.outputs.sort(key=lambda output: output[0])
-        job.inputs = [ref for _, ref, _ in job.outputs]
-        job.rows = sum(report.rows for _, _, report in job.outputs)
-        self._hold(job, sum(report.nbytes for _, _, report in job.outputs))
-        job.outputs = []
-        if self._is_last(job):  # it was split: its pieces are committed together
-            job.outstanding = 1
-            pool.push(Task(job, job.attempt, process=False, commit=True))
+        convoy.outputs.sort(key=lambda output: output[0])
+        convoy.inputs = [ref for _, ref, _ in convoy.outputs]
+        convoy.rows = sum(report.rows for _, _, report in convoy.outputs)
+        self._hold(convoy, sum(report.nbytes for _, _, report in convoy.outputs))
+        convoy.outputs = []
+        if self._is_last(convoy):  # it was split: its pieces are committed together
+            convoy.outstanding = 1
+            pool.push(Task(convoy, convoy.attempt, process=False, commit=True))
         else:
-            stage.units += len(job.units)
-            stage.nbytes += job.nbytes
-            job.stage += 1
-            self._enqueue_stage(job)
+            stage.units += len(convoy.units)
+            stage.nbytes += convoy.nbytes
+            convoy.stage += 1
+            self._enqueue_stage(convoy)
 
-    def _finish(self, job: Job, won: Sequence[bool]) -> None:
-        self.tally.units_done += len(job.units)
-        for index, unit in enumerate(job.units):
-            self.events.unit_done(unit.id, job.attempt, won[index], [counts[index] for counts in job.counts])
-        self._end(job)
+    def _finish(self, convoy: Convoy, won: Sequence[bool]) -> None:
+        self.tally.units_done += len(convoy.units)
+        for index, unit in enumerate(convoy.units):
+            self.events.unit_done(unit.id, convoy.attempt, won[index], [counts[index] for counts in convoy.counts])
+        self._end(convoy)
         if not all(won):
             # Another driver works on this store. In a different order, the two collide less often.
             if not self.tally.lost_races:
@@ -341,7 +341,7 @@ class PassRun:
             return
         del self.calls[ref]
         worker.tasks.remove(task)
-        if task.attempt != task.job.attempt:
+        if task.attempt != task.convoy.attempt:
             return
         if isinstance(cause, ObjectLostError | StoreUnavailableError | ConnectionError | TimeoutError):
             self._on_setback(task, cause)
@@ -350,7 +350,7 @@ class PassRun:
         elif isinstance(cause, CorpusgenError):
             raise cause
         else:
-            raise StageError(f"stage {pool.stage.name!r} failed on {task.job.name}: {error}") from error
+            raise StageError(f"stage {pool.stage.name!r} failed on {task.convoy.name}: {error}") from error
 
     def _on_failed_start(self, pool: Pool, cause: Exception) -> None:
         pool.failed_starts += 1
@@ -358,7 +358,7 @@ class PassRun:
             raise cause
         if pool.failed_starts >= _FAILED_STARTS:
             raise StageError(
-                f"the workers of stage {pool.stage.name!r} die while they start "
+                f"the workers of stage {pool.stage.name!r} die during startup "
                 f"(out of memory? a crash in a library?): {cause}"
             )
 
@@ -374,11 +374,11 @@ class PassRun:
     def _take_over(self, pool: Pool, worker: Worker, blame: bool) -> None:
         """Give the tasks of a lost worker to others; with `blame`, one of the tasks may have killed it."""
         self.crew.give_back(pool, worker)
-        for task in reversed([task for task in worker.tasks if task.attempt == task.job.attempt]):
-            self.tally.stages[task.job.stage].retries += 1
+        for task in reversed([task for task in worker.tasks if task.attempt == task.convoy.attempt]):
+            self.tally.stages[task.convoy.stage].retries += 1
             if blame:
                 self._on_kill(pool, task, certain=len(worker.tasks) == 1)
-            elif not (task.commit and self._settled(task.job)):
+            elif not (task.commit and self._settled(task.convoy)):
                 self._retry(pool, task)
 
     def _on_kill(self, pool: Pool, task: Task, certain: bool) -> None:
@@ -387,70 +387,70 @@ class PassRun:
         If the worker had several tasks, it is not certain which one was running, as the answer to a finished one may be
         lost. Then they are all suspects, and a suspect runs alone.
         """
-        job = task.job
-        if (task.commit and self._settled(job)) or self._dissolve(job):
+        convoy = task.convoy
+        if (task.commit and self._settled(convoy)) or self._dissolve(convoy):
             return
         task.kills += certain
-        job.kills[job.stage] = job.kills.get(job.stage, 0) + 1
-        start, stop = task.rows or (0, job.rows)
+        convoy.kills[convoy.stage] = convoy.kills.get(convoy.stage, 0) + 1
+        start, stop = task.rows or (0, convoy.rows)
         one_row = stop - start == 1
-        if job.kills[job.stage] < _KILLS_BEFORE_SPLIT or (one_row and task.kills < _KILLS_OF_ONE_ROW):
+        if convoy.kills[convoy.stage] < _KILLS_BEFORE_SPLIT or (one_row and task.kills < _KILLS_OF_ONE_ROW):
             self._retry(pool, task)
             return
         if not task.process or pool.stage.whole or (one_row and not pool.stage.rows_may_fail):
-            raise StageError(f"{job.name} kills the workers of stage {pool.stage.name!r}; give it more memory")
-        self.events.add("split", unit=job.units[0].id, stage=pool.stage.name, rows=[start, stop])
+            raise StageError(f"{convoy.name} kills the workers of stage {pool.stage.name!r}; give them more memory")
+        self.events.add("split", unit=convoy.units[0].id, stage=pool.stage.name, rows=[start, stop])
         if one_row:
-            log.warning("%s: row %d kills stage %r; quarantined", job.name, start, pool.stage.name)
-            pool.push(Task(job, job.attempt, rows=(start, stop), deadly=_DEADLY), front=True)
+            log.warning("%s: row %d kills stage %r; quarantined", convoy.name, start, pool.stage.name)
+            pool.push(Task(convoy, convoy.attempt, rows=(start, stop), deadly=_DEADLY), front=True)
             return
         middle = (start + stop) // 2
         for rows in ((middle, stop), (start, middle)):
-            pool.push(Task(job, job.attempt, rows=rows), front=True)
-        job.outstanding += 1
+            pool.push(Task(convoy, convoy.attempt, rows=rows), front=True)
+        convoy.outstanding += 1
 
     def _retry(self, pool: Pool, task: Task) -> None:
         """Queue a task again; one that commits becomes a new attempt, because the first may still be alive unseen."""
         if task.commit:
-            task.job.attempt += 1
-            task.attempt = task.job.attempt
+            task.convoy.attempt += 1
+            task.attempt = task.convoy.attempt
         pool.push(task, front=True)
 
-    def _settled(self, job: Job) -> bool:
-        """Return whether the lost worker had committed this job, at least in part; if so, restart the rest."""
-        left = [unit for unit in job.units if not self.store.is_committed(unit.id)]
-        if len(left) == len(job.units):
+    def _settled(self, convoy: Convoy) -> bool:
+        """Return whether the lost worker had committed this convoy, at least in part; if so, restart the rest."""
+        left = [unit for unit in convoy.units if not self.store.is_committed(unit.id)]
+        if len(left) == len(convoy.units):
             return False
-        self.tally.units_done += len(job.units) - len(left)
-        self._end(job)
+        self.tally.units_done += len(convoy.units) - len(left)
+        self._end(convoy)
         for unit in left:
-            self._begin(Job([unit]))
+            self._begin(Convoy([unit]))
         return True
 
-    def _dissolve(self, job: Job) -> bool:
-        """Split a convoy into single units, all of them suspects; return False if the job has only one unit."""
-        if len(job.units) == 1:
+    def _dissolve(self, convoy: Convoy) -> bool:
+        """Split a convoy into single units, all of them suspects; return False if the convoy has only one unit."""
+        if len(convoy.units) == 1:
             return False
-        self._end(job)
-        for unit in job.units:
-            self._begin(Job([unit], kills={job.stage: 1}))
+        self._end(convoy)
+        for unit in convoy.units:
+            self._begin(Convoy([unit], kills={convoy.stage: 1}))
         return True
 
     def _on_setback(self, task: Task, cause: Exception) -> None:
         """Restart a unit after the store was away (a few times at most) or its rows were lost with a node."""
-        job = task.job
-        if self._dissolve(job):
+        convoy = task.convoy
+        if self._dissolve(convoy):
             return
         lost = isinstance(cause, ObjectLostError)
-        job.setbacks += not lost  # nodes may come and go any number of times
-        self.tally.stages[job.stage].retries += 1
-        if job.setbacks > _SETBACKS:
+        convoy.setbacks += not lost  # nodes may come and go any number of times
+        self.tally.stages[convoy.stage].retries += 1
+        if convoy.setbacks > _SETBACKS:
             if isinstance(cause, CorpusgenError):
                 raise cause
-            raise StageError(f"{job.name} failed {job.setbacks} times: {cause}") from cause
-        why = "its rows were lost with a node" if lost else str(cause).splitlines()[0]
-        log.warning("%s runs again: %s", job.name, why)
-        self._begin(job)
+            raise StageError(f"{convoy.name} failed {convoy.setbacks} times: {cause}") from cause
+        why = "its rows were lost when a node died" if lost else str(cause).splitlines()[0]
+        log.warning("retrying %s: %s", convoy.name, why)
+        self._begin(convoy)
 
     # ----------------------------------------------------------- housekeeping
 

@@ -36,9 +36,7 @@ class StopRequest:
         for number, handler in self._previous.items():
             signal.signal(number, handler)
         if self.signal and kind is None:
-            raise InterruptedRunError(
-                "stopped; nothing is lost: run the same command again to go on from here", self.signal
-            )
+            raise InterruptedRunError("stopped; nothing is lost: run the same command again to resume", self.signal)
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         # A scheduler follows SIGTERM with SIGKILL within seconds: there is no time to finish units.

@@ -94,13 +94,20 @@ class Stage:
 
     def identity(self) -> dict[str, Any]:
         """Return everything that determines the stage's result, JSON-able; it becomes part of every unit's id."""
-        content = [f.name for f in dataclasses.fields(self) if f.metadata.get("content", True)]
-        settings = {name: _plain(getattr(self, name)) for name in content}
+        settings = {f.name: _plain(getattr(self, f.name)) for f in dataclasses.fields(self) if self._is_content(f)}
         return {"stage": self.name, "version": self.version, **settings}
+
+    def _is_content(self, setting: dataclasses.Field[Any]) -> bool:
+        """Return whether a field belongs to the identity: one added later does not while it has its default."""
+        if setting.metadata.get("added_later") and getattr(self, setting.name) == setting.default:
+            return False
+        return bool(setting.metadata.get("content", True))
 
 
 def _plain(setting: Any) -> Any:
-    return setting.model_dump(mode="json") if isinstance(setting, Section) else setting
+    if isinstance(setting, list | tuple):
+        return [_plain(item) for item in setting]
+    return setting.content() if isinstance(setting, Section) else setting
 
 
 def models_used(stages: Iterable[Stage]) -> list[NamedModel]:
@@ -121,6 +128,6 @@ def check_columns(stages: Sequence[Stage], available: set[str]) -> str | None:
     for stage in stages:
         missing = [name for name in stage.needs if name not in available]
         if missing:
-            return f"stage {stage.name!r} needs {', '.join(missing)}, but gets only {', '.join(sorted(available))}"
+            return f"stage {stage.name!r} needs {', '.join(missing)}, but only gets {', '.join(sorted(available))}"
         available = set(stage.adds) if stage.expands else available | set(stage.adds)
     return None

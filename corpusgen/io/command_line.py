@@ -14,11 +14,15 @@ from corpusgen.errors import CorpusgenError
 from corpusgen.io.terminal import visible_json, visible_lines
 
 Config = Annotated[str, typer.Argument(help="YAML file with the settings.", metavar="CONFIG")]
-Address = Annotated[str | None, typer.Option(help="A Ray cluster; without one, Ray is started on this machine.")]
+Address = Annotated[str | None, typer.Option(help="Address of a Ray cluster; default: start Ray on this machine.")]
 Overrides = Annotated[list[str] | None, typer.Option("--set", help="Change a setting: --set KEY.PATH=VALUE.")]
 Root = Annotated[str, typer.Argument(help="Root of the store: a folder or s3://bucket/prefix.", metavar="ROOT")]
+TableOption = Annotated[
+    str | None,
+    typer.Option("--table", help="Which table, if the corpus has several, such as pairs.", metavar="TABLE"),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
-ShowConfig = Annotated[bool, typer.Option("--show-config", help="Print all settings and stop.")]
+ShowConfig = Annotated[bool, typer.Option("--show-config", help="Print all settings and exit.")]
 
 
 def new_app(purpose: str) -> typer.Typer:

@@ -81,7 +81,9 @@ class Files(Protocol):
 def inside(path: str) -> str:
     """Return the path unchanged; raise StoreError if it leads out of the root. Names in a store are not trusted."""
     if path.startswith("/") or ".." in path.split("/"):
-        raise StoreError(f"{path!r} leads out of the store: it is damaged, or made to do harm; trust nothing in it")
+        raise StoreError(
+            f"{path!r} points outside the store: the store is damaged or malicious; do not trust anything in it"
+        )
     return path
 
 
@@ -114,7 +116,7 @@ class LocalFiles:
         for step in inside(path).split("/"):
             full = f"{full}/{step}"
             if os.path.islink(full):
-                raise StoreError(f"{full} is a link, and a store has none: put the files themselves there")
+                raise StoreError(f"{full} is a link, and stores must not contain links: put the files themselves there")
         return full
 
     def read(self, path: str) -> bytes:
@@ -205,8 +207,8 @@ class LocalFiles:
 
     def _entries(self, folder: str) -> Iterator[FileInfo]:
         try:
-            place = self._full(folder)
-            names = sorted(entry.name for entry in os.scandir(place) if entry.is_file(follow_symlinks=False))
+            full = self._full(folder)
+            names = sorted(entry.name for entry in os.scandir(full) if entry.is_file(follow_symlinks=False))
         except (FileNotFoundError, NotADirectoryError):
             return
         except OSError as error:
@@ -214,7 +216,7 @@ class LocalFiles:
         for name in names:
             path = f"{folder}/{name}".lstrip("/")
             try:
-                status = os.stat(f"{place}/{name}")
+                status = os.stat(f"{full}/{name}")
             except FileNotFoundError:  # a temporary file that its writer has since finished
                 continue
             yield FileInfo(path, status.st_size, status.st_mtime)
@@ -288,7 +290,7 @@ def _sync(descriptor: int, folder: str) -> None:
         if error.errno not in _UNSUPPORTED:
             raise
         raise StoreError(
-            f"{folder}: this file system cannot promise that what was written survives a power cut (fsync: "
+            f"{folder}: this file system cannot guarantee that files survive a power failure (fsync: "
             f"{error.strerror}); use another disk or S3"
         ) from error
 
@@ -298,13 +300,15 @@ def _explained(error: OSError, what: str, path: str) -> StoreError:
     match error.errno:
         case errno.ENOSPC | errno.EDQUOT:
             return StoreError(
-                f"no space left for {path}; free some and run the same command again: "
-                "everything committed so far is kept"
+                f"no space left to write {path}; free some and run the same command again: "
+                "everything committed so far is safe"
             )
         case errno.ENOENT:
-            return StoreError(f"cannot {what} {path}: no file can be made there; give a folder on a disk")
+            return StoreError(f"cannot {what} {path}: no files can be created there; choose another folder")
         case errno.ENOTDIR | errno.EEXIST | errno.EISDIR | errno.ENOTEMPTY:
-            return StoreError(f"cannot {what} {path}: a file or folder of that name is in the way")
+            return StoreError(
+                f"cannot {what} {path}: a file or folder with that name is in the way; remove it or choose another path"
+            )
         case errno.EIO | errno.ESTALE | errno.ETIMEDOUT:
             return StoreUnavailableError(f"{path} does not answer: {error.strerror}")
         case _:

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable
 from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 
 def content_hash(value: Any) -> str:
@@ -16,3 +20,10 @@ def content_hash(value: Any) -> str:
 def short_hash(text: str) -> str:
     """Return a name for a file or folder of the cache."""
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+
+
+def seeded_hashes(values: Iterable[Any], seed: int, purpose: bytes) -> npt.NDArray[np.uint64]:
+    """Return a 64-bit hash per value, the same on every machine and in every process."""
+    salt = seed.to_bytes(16, "little", signed=True)
+    digests = (hashlib.blake2b(str(v).encode(), digest_size=8, salt=salt, person=purpose).digest() for v in values)
+    return np.frombuffer(b"".join(digests), "<u8")

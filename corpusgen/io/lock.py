@@ -69,8 +69,8 @@ class Lock:
         if record.get("token") != self.token:
             now = f"taken over: {_described(record)}" if newest else "removed"
             raise LockLostError(
-                f"{self.files.url}: the lock of this {self.name} was {now}. This one stops, lest they spoil each "
-                "other's work"
+                f"{self.files.url}: the lock of this {self.name} was {now}. Stopping, so that the two "
+                "do not overwrite each other's files"
             )
 
 
@@ -120,7 +120,7 @@ def _see_it_dead(files: Files, name: str, generation: int, content: bytes, say: 
     holder = _parsed(content)
     lives = _lives(holder)
     if lives is None:
-        say(f"{files.url} is in use: {_described(holder)}; looking whether it still lives, for up to a minute")
+        say(f"{files.url} is in use: {_described(holder)}; checking for up to a minute whether it is still alive")
         for _ in range(SILENT_LOOKS):
             time.sleep(LOOK_SECONDS)
             if _read(files, name, generation) != content:
@@ -132,9 +132,9 @@ def _see_it_dead(files: Files, name: str, generation: int, content: bytes, say: 
             return
         raise LockHeldError(
             f"{files.url} is in use: {_described(holder)}\n"
-            "wait until it ends, or stop it there, and run the same command again"
+            "wait until it ends or stop it, then run the same command again"
         )
-    say(f"{files.url} was in use, but whoever used it is dead: {_described(holder)}; taking over")
+    say(f"{files.url} was in use by a process that has died: {_described(holder)}; taking over")
 
 
 def _beat(lock: Lock, record: _Record, stopped: threading.Event) -> None:
@@ -147,7 +147,7 @@ def _beat(lock: Lock, record: _Record, stopped: threading.Event) -> None:
             log.warning("%s", error)
             return
         except (CorpusgenError, OSError) as error:  # the server is away or the disk full: this may pass
-            log.warning("%s: the lock cannot be renewed: %s", lock.files.url, error)
+            log.warning("%s: cannot renew the lock: %s", lock.files.url, error)
 
 
 def _release(lock: Lock, record: _Record) -> None:
@@ -158,7 +158,7 @@ def _release(lock: Lock, record: _Record) -> None:
     except LockLostError:
         pass
     except (CorpusgenError, OSError) as error:  # others will see that we are dead
-        log.warning("%s: the lock cannot be released: %s", lock.files.url, error)
+        log.warning("%s: cannot release the lock: %s", lock.files.url, error)
 
 
 # ------------------------------------------------------------------------ files
@@ -201,7 +201,7 @@ def _parsed(content: bytes) -> _Record:
 
 def _described(record: _Record) -> str:
     if not record:
-        return "by whom is unknown, the lock's file is damaged"
+        return "an unknown process (the lock file is damaged)"
     told = {key: record.get(key, "unknown") for key in ("purpose", "user", "host", "pid", "since", "command")}
     return "{purpose} by {user} on {host}, process {pid}, since {since} ({command})".format(**told)
 

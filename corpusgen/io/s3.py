@@ -42,16 +42,16 @@ R = TypeVar("R")
 _PATIENCE_SECONDS = float(os.environ.get("CORPUSGEN_S3_PATIENCE_SECONDS", "120"))
 _PAUSE_SECONDS = (1.0, 10.0)  # between attempts: first, longest
 _REMEDIES = {
-    "NoSuchBucket": "there is no such bucket; create it first",
+    "NoSuchBucket": "no such bucket; create it first",
     "InvalidAccessKeyId": "the access key is unknown; check AWS_ACCESS_KEY_ID or the profile",
     "SignatureDoesNotMatch": "the secret key is wrong; check AWS_SECRET_ACCESS_KEY or the profile",
     "AccessDenied": "access denied; the credentials need read, write, list and delete on this bucket",
     "ExpiredToken": "the session token has expired; renew it and run the same command again",
     "NoCredentials": "no credentials found; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile or a role",
-    "RequestTimeTooSkewed": "this machine's clock is more than 15 minutes off; set it, best by NTP",
+    "RequestTimeTooSkewed": "this machine's clock is more than 15 minutes off; set it, preferably with NTP",
     "403": "access denied; check the credentials and the bucket's policy",
     # The answer to HEAD has no body that would say more.
-    "400": "the server refuses the request, as it does when a session token has expired: renew the credentials",
+    "400": "the server refused the request; the session token may have expired: renew the credentials",
 }
 _TRANSIENT = {
     *("InternalError", "SlowDown", "ServiceUnavailable", "RequestTimeout", "500", "502", "503", "504"),
@@ -87,8 +87,8 @@ def _patient(method: Callable[P, R]) -> Callable[P, R]:
                 files.reached = True
                 return result
             if not files.reached or time.monotonic() - started > _PATIENCE_SECONDS:
-                raise StoreUnavailableError(f"{files.url}: the server cannot be reached ({problem})") from problem
-            log.warning("%s: the server is away, trying again in %.0f s (%s)", files.url, pause, problem)
+                raise StoreUnavailableError(f"{files.url}: cannot reach the server ({problem})") from problem
+            log.warning("%s: cannot reach the server, trying again in %.0f s (%s)", files.url, pause, problem)
             time.sleep(pause)
             pause = min(2 * pause, _PAUSE_SECONDS[1])
 
@@ -127,7 +127,7 @@ class S3Files:
         for address in (url, endpoint or ""):
             if holds_credentials(address):
                 raise StoreError(
-                    f"{address}: credentials do not belong into an address, where all who see it read them; set "
+                    f"{address}: do not put credentials in an address, where anyone can read them; set "
                     "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or use a profile or a role"
                 )
         if endpoint and not endpoint.startswith(("http://", "https://")):

@@ -46,12 +46,12 @@ def run_or_halve(run: Callable[[list[Item]], Iterable[Answer]], batch: list[Item
             raise
         if len(batch) == 1:
             raise StageError(
-                f"{model}: not even one text fits into memory ({error}): free some, or take a smaller model"
+                f"{model}: not even one text fits into memory ({error}); free some memory or use a smaller model"
             ) from error
-        log.warning("%s: %d texts at a time do not fit into memory: lower batch_tokens", model, len(batch))
+        log.warning("%s: %d texts at a time do not fit into memory; lower batch_tokens", model, len(batch))
     else:
         if len(answers) != len(batch):
-            raise StageError(f"{model} gave {len(answers)} answers for {len(batch)} texts")
+            raise StageError(f"{model} returned {len(answers)} results for {len(batch)} texts")
         return answers
     # Not in the except block: until the error is gone, it keeps the memory of the failed attempt alive.
     if "torch" in sys.modules:  # not every model uses torch, and importing it takes seconds

@@ -1,4 +1,7 @@
-"""Load transformers encoders with errors that explain, and prepare their input on a device."""
+"""Load transformers encoders with errors that explain, and prepare their input on a device.
+
+Shapes: B texts in a batch, T tokens of the longest.
+"""
 
 from __future__ import annotations
 
@@ -26,10 +29,10 @@ def choose_device(name: str) -> torch.device:
     try:
         device = torch.device(name)
     except RuntimeError as error:
-        raise StageError(f"device {name!r} is none that torch knows: use auto, cpu or cuda") from error
+        raise StageError(f"torch does not know the device {name!r}; use auto, cpu or cuda") from error
     if device.type == "cuda" and not torch.cuda.is_available():
         raise StageError(
-            f"device {name!r}: torch finds no GPU here: use auto or cpu, or install a build of torch for CUDA"
+            f"device {name!r}: torch finds no GPU on this machine; use auto or cpu, or install a CUDA build of torch"
         )
     return device
 
@@ -39,14 +42,14 @@ def choose_dtype(name: str, device: torch.device) -> torch.dtype:
     if name == "auto":
         name = "float16" if device.type == "cuda" else "float32"
     if name not in _DTYPES:
-        raise StageError(f"dtype {name!r} is none of auto, {', '.join(_DTYPES)}")
+        raise StageError(f"unknown dtype {name!r}; choose from auto, {', '.join(_DTYPES)}")
     if name == "bfloat16" and device.type == "cpu":
-        raise StageError("dtype bfloat16 is many times slower than float32 on a CPU: use auto or float32")
+        raise StageError("dtype bfloat16 is many times slower than float32 on a CPU; use auto or float32")
     return _DTYPES[name]
 
 
 def padded(batch: Sequence[Sequence[int]], padding: int, device: torch.device) -> dict[str, torch.Tensor]:
-    """Pad token ids of different lengths to the input of a model."""
+    """Pad token ids of different lengths to the input of a model: (B, T) each."""
     lengths = np.array([len(ids) for ids in batch])
     present = np.arange(lengths.max()) < lengths[:, None]
     ids = np.full(present.shape, padding, np.int64)
@@ -91,9 +94,11 @@ def load_encoder(
         tokenizer = AutoTokenizer.from_pretrained(path, revision=revision)
         model, loaded = auto_class.from_pretrained(path, revision=revision, dtype=dtype, output_loading_info=True)
     if not tokenizer.is_fast:
-        raise StageError(f"{name}: its tokenizer gives no offsets; a fast one is needed, that is a tokenizer.json")
+        raise StageError(f"{name}: its tokenizer gives no offsets; use a model with a fast tokenizer (tokenizer.json)")
     if max(tokenizer.get_vocab().values()) >= model.config.vocab_size:
-        raise StageError(f"{name}: its tokenizer has pieces that the model does not know; they do not belong together")
+        raise StageError(
+            f"{name}: its tokenizer has word pieces that the model does not know; use the model's own tokenizer"
+        )
     return tokenizer, model, sorted(weight for weight in loaded["missing_keys"] if "pooler" not in weight)
 
 
@@ -109,8 +114,8 @@ def explained_loading(name: str, role: str) -> Iterator[None]:
         yield
     except Exception as error:
         raise StageError(
-            f"{role} {name} does not load: {' '.join(str(error).split())}; give a folder with a model and its "
-            "tokenizer, or a model of the hub that this machine can reach or has in its cache"
+            f"cannot load {role} {name}: {' '.join(str(error).split())}; give a folder with a model and its "
+            "tokenizer, or the hub id of a model that is cached or can be downloaded"
         ) from error
     finally:
         logging.set_verbosity(verbosity)

@@ -40,7 +40,7 @@ def local_path(name: str) -> str:
     files = _s3(name)
     found = sorted((info.path, info.size, info.modified) for info in files.tree())
     if not found:
-        raise StageError(f"{name}: there is no such object, and none below it")
+        raise StageError(f"{name}: no such object, and nothing under this prefix")
     if found[0][0] == "":  # the object itself: others merely begin with the same name
         found = found[:1]
     last_step = inside(files.url.rpartition("/")[2])
@@ -55,7 +55,9 @@ def local_path(name: str) -> str:
     try:
         return str(local_copy(cache_folder() / "models", fingerprint, fetch, keep_others=True) / last_step)
     except OSError as error:
-        raise StageError(f"{name}: cannot be fetched to {cache_folder()}: {error}; set XDG_CACHE_HOME") from error
+        raise StageError(
+            f"cannot download {name} to {cache_folder()}: {error}; choose another folder with XDG_CACHE_HOME"
+        ) from error
 
 
 def is_on_s3(name: str) -> bool:

@@ -83,7 +83,7 @@ def confirmed(name: str, revision: str | None, recorded: Mapping[str, Any] | Non
     path = local_path(name)
     if recorded.get("sha256"):
         if not os.path.exists(path):  # the name might pass for a hub id
-            raise StageError(f"{name} is not on the node {socket.gethostname()}: all nodes need it, or a place on S3")
+            raise StageError(f"{name} is missing on the node {socket.gethostname()}; put it on every node, or on S3")
         compare_identity(name, _hash_of(Path(path)), recorded["sha256"])
     elif recorded.get("revision") and os.path.exists(path):
         compare_identity(name, "a folder", recorded["revision"])
@@ -119,8 +119,8 @@ def compare_identity(name: str, found: str | None, expected: str | None) -> None
     """Raise StageError if a model on this node is not the one that the corpus was started with."""
     if found and expected and found != expected:
         raise StageError(
-            f"{name} is another one on the node {socket.gethostname()} than where the corpus was begun: {found} here, "
-            f"{expected} in corpus.json; this node would make other rows. Give all nodes the same files and versions"
+            f"{name} differs on the node {socket.gethostname()} from the one that the corpus was begun with: {found} "
+            f"here, {expected} in corpus.json; it would make other rows. Give all nodes the same files and versions"
         )
 
 

@@ -1,7 +1,9 @@
 """Predict in bulk which whole words a masked language model would put in a target's place.
 
 Nearly all the time should go to the matrix products of the encoder. So texts of similar length share a batch, the head
-sees only the masked places, and only the best candidates leave the device.
+sees only the masks, and only the best candidates leave the device.
+
+Shapes: N texts, B of them in a batch, T tokens, V pieces in the vocabulary, K best pieces of a mask, D dimensions.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ _EQUALS = 28  # extra words to look at, as they may tie with the last of the bes
 
 
 class Candidates(NamedTuple):
-    """The words for one place, the most probable first; equally probable ones are in the vocabulary's order."""
+    """The words for one mask, the most probable first; equally probable ones are in the vocabulary's order."""
 
     words: list[str]
     probabilities: npt.NDArray[np.float32]
@@ -42,7 +44,7 @@ class Candidates(NamedTuple):
 
 @dataclass(frozen=True)
 class Predictions:
-    """The candidates of many places, flat: those of place i are at `offsets[i]:offsets[i + 1]`.
+    """The candidates of many masks, flat: those of mask i are at `offsets[i]:offsets[i + 1]`.
 
     `words` are indices into `vocabulary`, all words the model can predict, so that what belongs to a word, such as its
     vector, has to be looked up only once.
@@ -67,7 +69,7 @@ class Predictions:
         return (self[index] for index in range(len(self)))
 
     def columns(self) -> tuple[pa.ListArray, pa.ListArray]:
-        """Return words and probabilities as Arrow columns, with a list for each place."""
+        """Return words and probabilities as Arrow columns, with a list for each mask."""
         words = pa.array(self.vocabulary, pa.string()).take(pa.array(self.words))
         probabilities = pa.array(self.probabilities)
         offsets = pa.array(self.offsets)
@@ -80,13 +82,13 @@ class _Pieces:
 
     vocabulary: list[str]
     word: npt.NDArray[np.int32]
-    """2 × pieces: the word that a piece stands for, or -1; row 0 is for inside a word, row 1 for its beginning.
+    """(2, V): the word that a piece stands for, or -1; row 0 is for inside a word, row 1 for its beginning.
 
     Byte-level BPE and SentencePiece mark pieces that follow a space. At the beginning of a text or after a bracket
     pieces have no mark; there the words are the unmarked pieces that also exist with a mark.
     """
     opens: npt.NDArray[np.bool_]
-    """Whether a piece opens a word."""
+    """(V,): whether a piece opens a word."""
     lone_marker: int | None
     """The mark as a piece of its own; it belongs to the word that follows."""
     marked: bool
@@ -122,10 +124,10 @@ class _Pieces:
 
 
 class _Masked(NamedTuple):
-    """A text as the model gets it, and the place of its first mask."""
+    """A text as the model gets it, and the position of its first mask."""
 
     ids: list[int]
-    place: int
+    position: int
     opens: bool
     """Whether the target's first piece opens a word, as it always does in the middle of a plain sentence."""
 
@@ -139,7 +141,7 @@ class _Word(NamedTuple):
 
 
 class _Best(NamedTuple):
-    """Each place's best scores with their pieces, and the log-sum-exp of all its scores, on the device."""
+    """Each mask's best scores with their pieces (B, K), and the log-sum-exp (B,) of all its scores, on the device."""
 
     values: torch.Tensor
     pieces: torch.Tensor
@@ -147,7 +149,7 @@ class _Best(NamedTuple):
 
 
 class MaskedPredictor:
-    """A predictor of words for masked places, with any `AutoModelForMaskedLM` from the hub or a folder.
+    """A predictor of words for masked targets, with any `AutoModelForMaskedLM` from the hub or a folder.
 
     Candidates are whole words: single pieces that can stand for a word, of two or more letters and nothing else.
     Their probabilities are those of the full vocabulary. With `masks="piece"` each piece of the target becomes a mask
@@ -180,15 +182,17 @@ class MaskedPredictor:
         self._backend.no_padding()
         self._pieces = _Pieces.of(self._tokenizer, self._model.config.vocab_size)
         if not self._pieces.vocabulary:
-            raise StageError(f"{model}: its vocabulary has no whole words; is its tokenizer in the same folder?")
+            raise StageError(
+                f"{model}: its vocabulary has no whole words; check that the folder holds the model's own tokenizer"
+            )
         self._longest = longest_input(self._tokenizer, self._model)
         self._whole_target = masks == "word"
         self._batch_tokens = tokens_in_a_batch(batch_tokens, ENCODER_TOKENS, self._device.type)
         self._forbidden = torch.from_numpy(self._pieces.word < 0).to(self._device)
         self._top_k = min(top_k, self._forbidden.shape[1])
         self._looked_at = min(top_k + _EQUALS, self._forbidden.shape[1])
-        self._places = torch.empty(0, dtype=torch.long)
-        self._keep_only_places()
+        self._positions = torch.empty(0, dtype=torch.long)
+        self._keep_only_masks()
 
     @property
     def vocabulary(self) -> list[str]:
@@ -202,20 +206,20 @@ class MaskedPredictor:
         """
         masked, reasons = self._mask_all(texts, spans)
         # Sort by content too: then batches, and with them the last bits, do not depend on the order of the texts.
-        order = sorted(masked, key=lambda index: (len(masked[index].ids), masked[index].ids, masked[index].place))
+        order = sorted(masked, key=lambda index: (len(masked[index].ids), masked[index].ids, masked[index].position))
         words = np.full((len(reasons), self._top_k), -1, np.int32)
         probabilities = np.zeros((len(reasons), self._top_k), np.float32)
         for batch in _batches(order, masked, self._batch_tokens):
             found = run_or_halve(self._candidates, [masked[index] for index in batch], self._name)
-            for index, (of_place, how_probable) in zip(batch, found, strict=True):
-                words[index, : len(of_place)] = of_place
-                probabilities[index, : len(of_place)] = how_probable
+            for index, (of_mask, how_probable) in zip(batch, found, strict=True):
+                words[index, : len(of_mask)] = of_mask
+                probabilities[index, : len(of_mask)] = how_probable
         present = words >= 0
         offsets = np.concatenate(([0], np.cumsum(present.sum(axis=1)))).astype(np.int32)
         return Predictions(self.vocabulary, offsets, words[present], probabilities[present], reasons)
 
     def states(self, texts: Sequence[str], spans: Sequence[tuple[int, int]]) -> npt.NDArray[np.float32]:
-        """Return a vector of unit length for the word at each span, which is not masked.
+        """Return a vector of unit length for the word at each span, which is not masked: (N, D).
 
         It is the mean of the word's piece states two thirds up the model, where word meaning is clearest. A word that
         cannot be found, or does not fit the model's input, has a zero vector.
@@ -233,7 +237,8 @@ class MaskedPredictor:
 
     @torch.inference_mode()
     def _states_of(self, batch: list[_Word]) -> npt.NDArray[np.float32]:
-        self._places = torch.zeros(len(batch), dtype=torch.long, device=self._device)  # the last layer is not looked at
+        # The last layer is not looked at, so any position will do.
+        self._positions = torch.zeros(len(batch), dtype=torch.long, device=self._device)
         layers = self._model.base_model(**self._inputs(batch), output_hidden_states=True)
         depth = len(layers.hidden_states) - 1
         states = layers.hidden_states[min(round(depth * 2 / 3), depth - 1)].float()
@@ -297,16 +302,16 @@ class MaskedPredictor:
         return first, word.last
 
     def _candidates(self, batch: list[_Masked]) -> list[tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]]]:
-        """Return the words of each place and their probabilities, the best first."""
-        places = on_device(np.array([item.place for item in batch]), self._device)
+        """Return the words of each mask and their probabilities, the best first."""
+        positions = on_device(np.array([item.position for item in batch]), self._device)
         opens = np.array([int(item.opens) for item in batch])
-        best = self._best(self._inputs(batch), places, on_device(opens, self._device))
+        best = self._best(self._inputs(batch), positions, on_device(opens, self._device))
         # Copy all results of a batch at once: until here nothing has waited for the device.
         values, pieces, normalizer = (column.cpu().numpy() for column in best)
         if not np.isfinite(normalizer).all():  # as soon as one logit is NaN or infinite
             raise StageError(
-                f"{self._name} gives NaN or infinite scores in {self._model.dtype}: use dtype float32, or bfloat16 on "
-                "a GPU; if that is what you use, the weights are damaged"
+                f"{self._name} gives NaN or infinite scores in {self._model.dtype}; use dtype float32, or bfloat16 on "
+                "a GPU. If you use that already, the weights are damaged"
             )
         order = np.lexsort((pieces, -values))[:, : self._top_k]  # ties in the vocabulary's order
         values, pieces = np.take_along_axis(values, order, 1), np.take_along_axis(pieces, order, 1)
@@ -316,20 +321,20 @@ class MaskedPredictor:
         return [(words[row, :count], probabilities[row, :count]) for row, count in enumerate(counts)]
 
     @torch.inference_mode()
-    def _best(self, inputs: dict[str, torch.Tensor], places: torch.Tensor, opens: torch.Tensor) -> _Best:
-        """Return each place's best scores and pieces, and what turns scores into probabilities; all on the device."""
-        self._places = places
-        logits = self._model(**inputs).logits[:, 0].float()  # batch × vocabulary
+    def _best(self, inputs: dict[str, torch.Tensor], positions: torch.Tensor, opens: torch.Tensor) -> _Best:
+        """Return each mask's best scores and pieces, and what turns scores into probabilities; all on the device."""
+        self._positions = positions
+        logits = self._model(**inputs).logits[:, 0].float()  # (B, V)
         normalizer = logits.logsumexp(-1)
         # Take some more than asked for: ties with the last one are broken by the vocabulary's order.
         scores = logits.masked_fill_(self._forbidden[opens], -torch.inf).topk(self._looked_at)
         return _Best(scores.values, scores.indices, normalizer)
 
-    def _keep_only_places(self) -> None:
-        """Drop all hidden states but those of the places as early as the model permits: the head is half the work."""
+    def _keep_only_masks(self) -> None:
+        """Drop all hidden states but those of the masks as early as the model permits: the head is half the work."""
 
         def take(hidden: torch.Tensor) -> torch.Tensor:
-            return hidden[torch.arange(len(hidden), device=hidden.device), self._places].unsqueeze(1)
+            return hidden[torch.arange(len(hidden), device=hidden.device), self._positions].unsqueeze(1)
 
         def after_attention(_: Any, inputs: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
             return tuple(take(states) for states in inputs)
@@ -341,7 +346,9 @@ class MaskedPredictor:
 
         encoder = self._model.base_model
         if encoder is self._model:
-            raise StageError(f"{self._name}: {type(self._model).__name__} has no encoder apart from its head")
+            raise StageError(
+                f"{self._name}: {type(self._model).__name__} has no encoder separate from its head; use another model"
+            )
         encoder.register_forward_hook(after_encoder)
         with contextlib.suppress(AttributeError):  # BERT's family also skips the last layer after its attention
             encoder.encoder.layer[-1].attention.output.register_forward_pre_hook(after_attention)
@@ -361,15 +368,15 @@ def _load(name: str, revision: str | None, dtype: torch.dtype) -> tuple[Any, Any
     tokenizer, model, missing = load_encoder(AutoModelForMaskedLM, name, revision, dtype, "masked language model")
     if missing:
         raise StageError(
-            f"{name} has no head for masked-token prediction: {len(missing)} weights are missing, {missing[0]} for "
-            "one; take the model as it was pre-trained, not an encoder cut out of it"
+            f"{name} has no head for masked-token prediction: {len(missing)} weights are missing, such as "
+            f"{missing[0]}; use the full pre-trained model, not just its encoder"
         )
     if tokenizer.mask_token_id is None:
-        raise StageError(f"{name}: its tokenizer has no mask token; take a model that was pre-trained with one")
+        raise StageError(f"{name}: its tokenizer has no mask token; use a model pre-trained with one")
     return tokenizer, model
 
 
 def _batches(order: list[int], inputs: Mapping[int, _Masked | _Word], most: int) -> Iterator[list[int]]:
     """Cut the indices of inputs, sorted by length, into batches of at most `most` tokens."""
     for batch in padded_batches([len(inputs[index].ids) for index in order], most):
-        yield [order[place] for place in batch]
+        yield [order[rank] for rank in batch]

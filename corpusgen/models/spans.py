@@ -32,7 +32,7 @@ def reasons_for(word: str, *, blank_is_outside: bool) -> Reasons:
 
 
 class FoundWord(NamedTuple):
-    """The place of a word: its first and last piece, and its characters without white space around them."""
+    """Where a word is: its first and last piece, and its characters without white space around them."""
 
     first: int
     last: int
@@ -49,9 +49,9 @@ class ReadText:
         self._text = text
         self._offsets: list[Span] = encoding.offsets
         # Pieces without characters, such as special tokens at (0, 0), must not be found: they begin last, end first.
-        places = [(start, end) if start < end else (len(text), 0) for start, end in self._offsets]
-        self._ends_so_far = list(accumulate((end for _, end in places), max))
-        self._starts_from_here = list(accumulate((start for start, _ in reversed(places)), min))[::-1]
+        spans = [(start, end) if start < end else (len(text), 0) for start, end in self._offsets]
+        self._ends_so_far = list(accumulate((end for _, end in spans), max))
+        self._starts_from_here = list(accumulate((start for start, _ in reversed(spans)), min))[::-1]
 
     def find(self, span: Span, reasons: Reasons) -> FoundWord | str:
         """Find the first and the last piece that share a character with a span, or return the reason why none does.
@@ -103,7 +103,7 @@ def window(ids: Ids, first: int, last: int, ends: tuple[int, int], longest: int)
 
 
 def stretches(ids: Ids, ends: tuple[int, int], longest: int) -> Iterator[tuple[Ids, range]]:
-    """Split a text into inputs that the model takes; yield each with the places of the text's pieces in it."""
+    """Split a text into inputs that the model takes; yield each with the positions of the text's pieces in it."""
     head, tail = ends
     room = longest - head - tail
     for begin in range(head, len(ids) - tail, room):

@@ -113,7 +113,9 @@ def calibrate(
         present = np.flatnonzero(units.any(axis=1))
         words, units = [words[index] for index in present], units[present]
     if len(words) < _FEWEST_WORDS:
-        raise StageError(f"only {len(words)} words in letters have vectors: too few to calibrate by")
+        raise StageError(
+            f"only {len(words)} alphabetic words have vectors, too few to calibrate with; use a larger file"
+        )
     random = np.random.default_rng(seed)
     sample = random.choice(len(words), min(words_sample, len(words)), replace=False)
     of_random = _random_cosines(units, pairs, random)

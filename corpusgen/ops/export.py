@@ -1,4 +1,4 @@
-"""Export of triples to other formats: JSON lines, the three files of the published code, a data set for `datasets`.
+"""Export of a corpus to other formats: JSON lines, a file for each member, a data set for `datasets`.
 
 Rows are written as they are read. An output appears under its name only when it is complete, and replaces an existing
 one only on request.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Literal, TextIO
@@ -21,16 +21,18 @@ from corpusgen.corpus.stored_settings import open_store
 from corpusgen.errors import CorpusgenError
 from corpusgen.io.atomic import replace_folder, replacing, temporary_path
 from corpusgen.io.command_line import as_json
-from corpusgen.store import Store, TripleStore
-from corpusgen.store.rows import plain_rows
+from corpusgen.store import CommittedTable, Store
+from corpusgen.store.products import WORDS, Member, Product, product_of
+from corpusgen.store.rows import plain_rows, words_in
 
 Format = Literal["jsonl", "tsv", "hf"]
 STANDARD_OUTPUT = "-"
-TSV_FILES = {
-    "triples.and": ("target", "text"),
-    "triples.positive_and": ("positive_word", "positive"),
-    "triples.negative_sense_and": ("negative_word", "negative"),
+_AS_PUBLISHED = {
+    "original": "triples.and",
+    "positive": "triples.positive_and",
+    "negative": "triples.negative_sense_and",
 }
+"""The files of triples are named as the paper's published code reads them."""
 _ROWS_OF_A_SHARD = 200_000
 _SHARD = re.compile(r"train-\d{5}-of-\d{5}\.parquet")
 _BREAKS = str.maketrans("\t\r\n", "   ")
@@ -52,13 +54,14 @@ size_categories:
 
 # {name}
 
-{rows:,} triples for word meaning in context, made by `corpusgen`: a sentence with a target word, a positive one
-that says the same, and a negative one that has another word in its place. Spans count characters.
+{rows:,} {table} for word meaning in context, made by `corpusgen`. Spans are in characters.
+
+{members}
 
 ```python
 from datasets import load_dataset
 
-triples = load_dataset("parquet", data_files="{name}/data/*.parquet", split="train")
+{table} = load_dataset("parquet", data_files="{name}/data/*.parquet", split="train")
 ```
 
 | column | type | |
@@ -73,65 +76,85 @@ triples = load_dataset("parquet", data_files="{name}/data/*.parquet", split="tra
 """
 
 
-def export(root: str, output: str, kind: Format, overwrite: bool = False) -> int:
-    """Write all committed triples; return how many."""
-    triples = TripleStore(open_store(root))
+def export(root: str, output: str, kind: Format, overwrite: bool = False, table: str | None = None) -> int:
+    """Write all committed rows of a product, by default the first one of the corpus; return how many."""
+    store = open_store(root)
+    product = product_of(store, table)
+    rows = product.open(store)
     if output == STANDARD_OUTPUT:
         if kind != "jsonl":
-            raise CorpusgenError(f"--format {kind} is a folder of files, not for standard output: give one with -o")
-        return _write_lines(triples, sys.stdout)
+            raise CorpusgenError(f"--format {kind} writes a folder, not standard output; give a folder with -o")
+        return _write_lines(rows, sys.stdout)
     if "://" in output:
-        raise CorpusgenError(f"-o {output}: only local paths are written to; give -o - to pipe JSON lines elsewhere")
+        raise CorpusgenError(
+            f"-o {output}: exports can only be written to local paths; use -o - to pipe JSON lines elsewhere"
+        )
     if kind == "jsonl":
         with _new_file(Path(output), overwrite) as file:
-            return _write_lines(triples, file)
-    with _new_folder(Path(output), overwrite) as folder:
-        return (
-            _write_tsv(triples, folder) if kind == "tsv" else _write_dataset(triples, root, folder, Path(output).name)
-        )
+            return _write_lines(rows, file)
+    files = tsv_files(product)
+    with _new_folder(Path(output), overwrite, list(files)) as folder:
+        if kind == "tsv":
+            return _write_tsv(rows, files, folder)
+        return _write_dataset(rows, product, store, folder, Path(output).name)
 
 
-def _write_lines(triples: TripleStore, file: TextIO) -> int:
+def tsv_files(product: Product) -> dict[str, Member]:
+    """Return the names of the files of the format `tsv`, each with the member whose words and sentences it has."""
+    if product is WORDS:
+        return {_AS_PUBLISHED[member.name]: member for member in product.members}
+    return {f"{product.table}.{member.name}.tsv": member for member in product.members}
+
+
+def _write_lines(table: CommittedTable, file: TextIO) -> int:
     rows = 0
-    for batch in triples.batches():
+    for batch in table.batches():
         for row in plain_rows(batch):
             file.write(as_json(row, file) + "\n")
         rows += batch.num_rows
     return rows
 
 
-def _write_tsv(triples: TripleStore, folder: Path) -> int:
+def _write_tsv(table: CommittedTable, members: Mapping[str, Member], folder: Path) -> int:
+    """Write a line for each row into the file of each member; the line of a member that is null is empty."""
     rows = 0
-    columns = [name for pair in TSV_FILES.values() for name in pair]
+    columns = {name for member in members.values() for name in (*member.columns, member.word) if name}
     with ExitStack() as stack:
         files = {
-            name: stack.enter_context((folder / name).open("w", encoding="utf-8", newline="\n")) for name in TSV_FILES
+            name: stack.enter_context((folder / name).open("w", encoding="utf-8", newline="\n")) for name in members
         }
-        for batch in triples.batches(columns):
-            for name, (word, text) in TSV_FILES.items():
-                pairs = zip(batch[word].to_pylist(), batch[text].to_pylist(), strict=True)
-                # A tab or a line break inside a sentence would shift everything after it.
-                files[name].writelines(f"{w.translate(_BREAKS)}\t{t.translate(_BREAKS)}\n" for w, t in pairs)
+        for batch in table.batches(sorted(columns)):
+            for name, member in members.items():
+                texts = batch[member.text].to_pylist()
+                files[name].writelines(map(_tsv_line, words_in(batch, member), texts))
             rows += batch.num_rows
     return rows
 
 
-def _write_dataset(triples: TripleStore, root: str, folder: Path, name: str) -> int:
-    total = triples.num_rows
+def _tsv_line(word: str | None, text: str | None) -> str:
+    if word is None or text is None:
+        return "\n"
+    # A tab or a line break inside a sentence would shift everything after it.
+    return f"{word.translate(_BREAKS)}\t{text.translate(_BREAKS)}\n"
+
+
+def _write_dataset(table: CommittedTable, product: Product, store: Store, folder: Path, name: str) -> int:
+    total = table.num_rows
     shards = max(1, -(-total // _ROWS_OF_A_SHARD))
     (folder / "data").mkdir()
-    batches = _cut(triples.batches(), _ROWS_OF_A_SHARD)
+    batches = _cut(table.batches(), _ROWS_OF_A_SHARD)
     rows = 0
     for number in range(shards):
         path = folder / "data" / f"train-{number:05d}-of-{shards:05d}.parquet"
-        with pq.ParquetWriter(path, triples.schema, compression="zstd") as writer:
+        with pq.ParquetWriter(path, table.schema, compression="zstd") as writer:
             written = 0
             while written < min(_ROWS_OF_A_SHARD, total - rows):
                 batch = next(batches)
-                writer.write_batch(batch.cast(triples.schema))
+                writer.write_batch(batch.cast(table.schema))
                 written += batch.num_rows
         rows += written
-    (folder / "README.md").write_text(_card(triples, root, name, rows), encoding="utf-8")
+    card = _card(table.schema, product, store.corpus(), name, rows)
+    (folder / "README.md").write_text(card, encoding="utf-8")
     return rows
 
 
@@ -146,18 +169,26 @@ def _cut(batches: Iterator[pa.RecordBatch], most: int) -> Iterator[pa.RecordBatc
             first, room = first + count, (room - count) or most
 
 
-def _card(triples: TripleStore, root: str, name: str, rows: int) -> str:
-    fields = [
-        (field.name, str(field.type), (field.metadata or {}).get(b"description", b"")) for field in triples.schema
-    ]
+def _card(schema: pa.Schema, product: Product, corpus: dict[str, Any], name: str, rows: int) -> str:
+    fields = [(field.name, str(field.type), (field.metadata or {}).get(b"description", b"")) for field in schema]
     return _CARD.format(
         name=name,
         rows=rows,
+        table=product.table,
+        members="\n".join(_about_member(product, member) for member in product.members),
         size=_size(rows),
         features="\n".join(f"  - name: {column}\n    dtype: {_dtype(kind)}" for column, kind, _ in fields),
         columns="\n".join(f"| `{column}` | {_dtype(kind)} | {told.decode()} |" for column, kind, told in fields),
-        models=json.dumps(_made_with(Store.at(root).corpus()), indent=1, ensure_ascii=False),
+        models=json.dumps(_made_with(corpus), indent=1, ensure_ascii=False),
     )
+
+
+def _about_member(product: Product, member: Member) -> str:
+    """Return a line of the card: where a member is and, if known, how its word relates to that of the original."""
+    relation = "a word in its sentence" if member.name == "original" else product.relation(member)
+    text, start, end = member.columns
+    said = f": {relation}{' (null in some rows)' if member.optional else ''}" if relation else ""
+    return f"- {member.name}{said}; `{text}[{start}:{end}]`"
 
 
 def _made_with(corpus: dict[str, Any]) -> dict[str, Any]:
@@ -182,7 +213,7 @@ def _size(rows: int) -> str:
 @contextmanager
 def _new_file(path: Path, overwrite: bool) -> Iterator[TextIO]:
     if path.is_dir():
-        raise CorpusgenError(f"{path} is a folder; give a file for jsonl")
+        raise CorpusgenError(f"{path} is a folder; give a file name for jsonl")
     _check_free(path, overwrite)
     with _explained(path):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -194,11 +225,13 @@ def _new_file(path: Path, overwrite: bool) -> Iterator[TextIO]:
 
 
 @contextmanager
-def _new_folder(path: Path, overwrite: bool) -> Iterator[Path]:
+def _new_folder(path: Path, overwrite: bool, files: Sequence[str]) -> Iterator[Path]:
     _check_free(path, overwrite)
-    stranger = next((found for found in sorted(path.rglob("*")) if not _is_ours(found, path)), None)
+    stranger = next((found for found in sorted(path.rglob("*")) if not _is_ours(found, path, files)), None)
     if path.exists() and (stranger or not path.is_dir()):
-        raise CorpusgenError(f"{stranger or path} was not written by an export; it is never overwritten")
+        raise CorpusgenError(
+            f"{stranger or path} was not written by an export and will not be overwritten; choose another path"
+        )
     with _explained(path), temporary_path(path) as temporary:
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary.mkdir()
@@ -206,14 +239,14 @@ def _new_folder(path: Path, overwrite: bool) -> Iterator[Path]:
         replace_folder(temporary, path)
 
 
-def _is_ours(found: Path, folder: Path) -> bool:
+def _is_ours(found: Path, folder: Path, files: Sequence[str]) -> bool:
     name = found.relative_to(folder).as_posix()
-    return name in (*TSV_FILES, "README.md", "data") or bool(_SHARD.fullmatch(name.removeprefix("data/")))
+    return name in (*files, "README.md", "data") or bool(_SHARD.fullmatch(name.removeprefix("data/")))
 
 
 def _check_free(path: Path, overwrite: bool) -> None:
     if path.exists() and not overwrite:
-        raise CorpusgenError(f"{path} exists; give --overwrite to replace it")
+        raise CorpusgenError(f"{path} already exists; use --overwrite to replace it")
 
 
 @contextmanager
@@ -221,4 +254,4 @@ def _explained(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise CorpusgenError(f"{path}: cannot be written: {error.strerror or error}") from error
+        raise CorpusgenError(f"cannot write {path}: {error.strerror or error}") from error

@@ -43,7 +43,7 @@ KINDS = (
 class FunnelCount:
     """A funnel counted batch by batch, which keeps only the distinct targets of millions of rows."""
 
-    OF_TRIPLES = ("target", "positive_word", "positive_rule", "edit_distance")
+    OF_ROWS = ("target", "positive_word", "positive_rule", "edit_distance")
     OF_REJECTS = ("aligned_start",)
 
     def __init__(self, store: Store) -> None:
@@ -53,8 +53,8 @@ class FunnelCount:
         self._failed = self._failed_aligned = 0
         self._targets: set[str] = set()
 
-    def add_triples(self, batch: pa.RecordBatch) -> None:
-        """Count triples; the batch has at least the columns `OF_TRIPLES`."""
+    def add_rows(self, batch: pa.RecordBatch) -> None:
+        """Count triples; the batch has at least the columns `OF_ROWS`."""
         different = pc.not_equal(pc.utf8_lower(batch["target"]), pc.utf8_lower(batch["positive_word"]))
         self._triples += batch.num_rows
         self._enriched += _number_of_true(pc.not_equal(batch["positive_rule"], "aligned"))
@@ -83,8 +83,8 @@ class FunnelCount:
 def funnel(store: Store) -> Funnel:
     """Return the funnel of what is committed."""
     count = FunnelCount(store)
-    for batch in WORDS.open(store).batches(FunnelCount.OF_TRIPLES):
-        count.add_triples(batch)
+    for batch in WORDS.open(store).batches(FunnelCount.OF_ROWS):
+        count.add_rows(batch)
     for batch in WORDS.open_rejects(store).batches(FunnelCount.OF_REJECTS):
         count.add_rejects(batch)
     return count.result()

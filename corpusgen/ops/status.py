@@ -58,32 +58,22 @@ class Pace:
         return (len(units) - 1) / seconds if len(units) > 1 and seconds > 0 else None
 
 
-class BuildStatus:
+class BuildStatus(StoreStatus):
     """The passes of a store with their pace; `look` brings them up to date."""
 
     def __init__(self, store: Store) -> None:
-        self._status = StoreStatus(store)
+        super().__init__(store)
         self._paces: dict[str, Pace] = {}
         self.url = store.url
 
     def look(self) -> tuple[list[str], float]:
         """Read what is new; return the passes that have changed or begun, and how many seconds the reading took."""
         started, changed = time.monotonic(), []
-        for name, commits in self._status.refresh().items():
+        for name, commits in self.refresh().items():
             if commits or name not in self._paces:
                 changed.append(name)
             self._paces.setdefault(name, Pace()).add(commits)
         return changed, time.monotonic() - started
-
-    @property
-    def complete(self) -> bool:
-        """Return whether no pass has anything left to do."""
-        return self._status.complete
-
-    @property
-    def planned(self) -> list[str]:
-        """Return all passes, begun or not."""
-        return self._status.planned
 
     @property
     def begun(self) -> list[str]:
@@ -92,7 +82,7 @@ class BuildStatus:
 
     def totals(self, name: str) -> Totals:
         """Return the totals of a pass that has begun."""
-        return self._status.passes[name].totals
+        return self.passes[name].totals
 
     def pace(self, name: str, now: float) -> tuple[float | None, float | None, float | None]:
         """Return units per second, seconds to go, and seconds since the last commit; None for what is unknown."""
@@ -117,7 +107,7 @@ class BuildStatus:
 
     def lines(self, now: float) -> Iterator[str]:
         """Yield everything line by line, with the stages and some of the failures."""
-        for name, status in self._status.passes.items():
+        for name, status in self.passes.items():
             yield self.line(name, now)
             yield from stage_lines(status.totals)
             yield from (f"    {line}" for line in failures(status, self.url))
@@ -153,7 +143,7 @@ def watch(store: Store, say: Say, as_json: bool = False, sleep: Callable[[float]
             try:
                 changed, seconds = status.look()
             except StoreUnavailableError as error:
-                log.warning("%s; looking again in %.0f s", error, LOOK_SECONDS)
+                log.warning("%s; trying again in %.0f s", error, LOOK_SECONDS)
                 changed, seconds = [], 0.0
 
 
@@ -173,7 +163,7 @@ def _table(status: BuildStatus) -> Group:
         table.add_column(column, justify="right")
     for name in status.planned:
         table.add_row(
-            Text(visible(name)), *(_cells(status, name, time.time()) if name in status.begun else ["not begun"])
+            Text(visible(name)), *(_cells(status, name, time.time()) if name in status.begun else ["not started"])
         )
     return Group(Text(visible(status.url), "bold"), table)
 

@@ -66,7 +66,9 @@ def submit(
     variables = environment(env)
     files = files_to_send(Path.cwd())
     if Path(config) not in files:
-        raise ConfigError(f"{config}: does not go with the job; it must be in this folder, not hidden and not ignored")
+        raise ConfigError(
+            f"{config}: cannot be sent with the job; it must be in this folder, not hidden and not ignored by git"
+        )
     _check_size(files)
     with _explained(address):
         client = _connected(address)
@@ -80,7 +82,7 @@ def submit(
         try:
             say(f"job {job}: {len(files):,} files sent to {address}")
             if not wait:
-                say(f"follow it: ray job logs --follow --address {address} {job}")
+                say(f"to follow it: ray job logs --follow --address {address} {job}")
                 return 0
             ended = asyncio.run(_followed(client, address, job))
         except KeyboardInterrupt:
@@ -96,11 +98,11 @@ def _check_settings(config: str, overrides: Sequence[str], job: Job) -> None:
     """Raise ConfigError if the settings are wrong, or would leave the results on a machine that goes away."""
     settings = load_settings(job.settings, config, overrides)
     for name in job.results:
-        place = getattr(settings, name)
-        if "://" not in place and not os.path.isabs(place):
+        location = getattr(settings, name)
+        if "://" not in location and not os.path.isabs(location):
             raise ConfigError(
-                f"{name}: {place} would be a folder inside of the job's own, which goes with it; "
-                f"give --set {name}=s3://…, or the full path of a folder that all nodes share"
+                f"{name}: {location} would be inside the job's own folder, which is deleted with the job; "
+                f"use --set {name}=s3://…, or the full path of a folder that all nodes share"
             )
 
 
@@ -114,13 +116,15 @@ def environment(names: Sequence[str]) -> dict[str, str]:
     """Return these variables with the values that they have here."""
     for name in names:
         if "=" in name:
-            raise ConfigError(f"--env {name.partition('=')[0]}: give only the name; its value is taken from here")
+            raise ConfigError(
+                f"--env {name.partition('=')[0]}: give only the name; the value is taken from your environment"
+            )
         if name not in os.environ:
-            raise ConfigError(f"--env {name}: not set here")
+            raise ConfigError(f"--env {name}: not set in your environment")
         if _SECRET.search(name):
             raise ConfigError(
-                f"--env {name}: Ray writes the variables of a job into its logs, where a secret must not be; give it "
-                "to the nodes themselves: a role of theirs, a Kubernetes secret or a file (docs/cluster.md)"
+                f"--env {name}: Ray logs the variables of a job, so they must not be secrets; give secrets "
+                "to the nodes themselves, through a role, a Kubernetes secret or a file (docs/cluster.md)"
             )
     return {name: os.environ[name] for name in names}
 
@@ -132,10 +136,12 @@ def files_to_send(folder: Path) -> list[Path]:
     """Return the files of a folder, relative to it, without hidden and ignored files, environments, stores and runs."""
     wanted = _not_ignored(folder)
     found: list[Path] = []
-    for place, folders, names in os.walk(folder):
-        here = Path(place)
+    for walked, folders, names in os.walk(folder):
+        here = Path(walked)
         for name in (name for name in folders if (here / name).is_symlink() and not name.startswith(".")):
-            log.warning("%s: a link to a folder stays here; what the job needs must be in this folder", here / name)
+            log.warning(
+                "%s: a link to a folder, which is not sent; put what the job needs into this folder itself", here / name
+            )
         folders[:] = sorted(name for name in folders if not _stays(here / name))
         found += [(here / name).relative_to(folder) for name in sorted(names) if not name.startswith(".")]
     return [path for path in found if wanted is None or path in wanted]
@@ -152,7 +158,7 @@ def _not_ignored(folder: Path) -> set[Path] | None:
     try:
         listed = subprocess.run(command, cwd=folder, capture_output=True, check=True, text=True).stdout
     except (OSError, subprocess.CalledProcessError) as error:
-        if any((place / ".git").exists() for place in (folder, *folder.parents)):
+        if any((parent / ".git").exists() for parent in (folder, *folder.parents)):
             said = getattr(error, "stderr", None) or error  # ignored files may be secret
             raise ConfigError(f"{folder}: git cannot say which files are ignored: {said}") from error
         return None
@@ -162,14 +168,14 @@ def _not_ignored(folder: Path) -> set[Path] | None:
 def _check_size(files: Sequence[Path]) -> None:
     for path in files:
         if not path.exists():
-            raise ConfigError(f"{path}: a link that leads nowhere; remove it, or put it into .gitignore")
+            raise ConfigError(f"{path}: a broken link; remove it, or add it to .gitignore")
     sizes = {path: path.stat().st_size for path in files}
     total = sum(sizes.values())
     if total > _LARGEST_REQUEST:
         largest = sorted(files, key=lambda path: -sizes[path])[:5]
         raise ConfigError(
             f"this folder has {total / 1e6:,.0f} MB to send, but a job takes at most {_LARGEST_REQUEST / 1e6:,.0f} MB; "
-            "texts and models belong where all nodes reach them (docs/cluster.md). Put these into .gitignore:\n"
+            "put texts and models where all nodes can reach them (docs/cluster.md). Add these to .gitignore:\n"
             + "\n".join(f"  {path}: {sizes[path] / 1e6:,.1f} MB" for path in largest)
         )
 
@@ -192,7 +198,7 @@ def _connected(address: str) -> Any:
     """Return a client of the cluster's dashboard."""
     parts = urlsplit(address)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ConfigError(f"--address {address}: expected that of the dashboard, for example http://127.0.0.1:8265")
+        raise ConfigError(f"--address {address}: expected the dashboard's address, for example http://127.0.0.1:8265")
     # Test the port first: Ray itself would try for minutes.
     port = parts.port or (443 if parts.scheme == "https" else 80)
     socket.create_connection((parts.hostname, port), timeout=10).close()
@@ -211,7 +217,7 @@ def _explained(address: str) -> Iterator[None]:
     except OSError as error:
         raise CorpusgenError(
             f"cannot reach a Ray dashboard at {address}: {error}\n"
-            "check the address; a dashboard that only listens on its own machine needs a tunnel (docs/cluster.md)"
+            "check the address; a dashboard that listens only on its own machine needs a tunnel (docs/cluster.md)"
         ) from error
     except AuthenticationError as error:
         raise CorpusgenError(f"{address} {REFUSED}") from error
@@ -232,7 +238,7 @@ async def _followed(client: Any, address: str, job: str) -> Any:
                     sys.stdout.flush()
                     shown = received
         except (OSError, RuntimeError, aiohttp.ClientError) as error:
-            log.warning("the connection broke, the job goes on: %s", error)
+            log.warning("connection lost; the job is still running: %s", error)
         info = _info(client, address, job)
         if info.status.is_terminal():
             return info
@@ -250,23 +256,23 @@ def _info(client: Any, address: str, job: str) -> Any:
         except (OSError, RuntimeError) as error:
             if "status code 404" in str(error):
                 raise CorpusgenError(
-                    f"job {job}: {address} no longer knows of it, so its head was started anew; what the job committed "
-                    "stays: submit it again to go on"
+                    f"job {job}: {address} no longer knows it, so the head node must have been restarted; what the job "
+                    "committed is safe: submit it again to resume"
                 ) from error
             if time.monotonic() > given_up:
                 raise CorpusgenError(
-                    f"{address} has not answered for {_GIVE_UP_SECONDS / 60:.0f} minutes: {error}\nthe job goes on; to "
-                    f"follow it again: ray job logs --follow --address {address} {job}"
+                    f"{address} has not answered for {_GIVE_UP_SECONDS / 60:.0f} minutes: {error}\nthe job may still "
+                    f"be running; to follow it again: ray job logs --follow --address {address} {job}"
                 ) from error
             time.sleep(_LOOK_AGAIN_SECONDS)
 
 
 def _stopped(client: Any, address: str, job: str, say: Say) -> int:
-    say(f"job {job}: stopping it; what is committed stays")
+    say(f"job {job}: stopping it; everything committed is safe")
     client.stop_job(job)
     while not _info(client, address, job).status.is_terminal():
         time.sleep(_LOOK_AGAIN_SECONDS)
-    say(f"job {job}: stopped; submit it again to go on")
+    say(f"job {job}: stopped; submit it again to resume")
     return 130
 
 

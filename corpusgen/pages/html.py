@@ -15,7 +15,7 @@ from corpusgen.io.atomic import write_bytes
 from corpusgen.pages.templates import read_resource, render
 
 RELOAD_SECONDS = 15
-_STYLE = "corpusgen/pages/page.css"
+_STYLES = tuple(f"corpusgen/pages/{name}.css" for name in ("colours", "page", "charts"))
 _RELOAD = "corpusgen/pages/reload.js"
 
 
@@ -68,6 +68,16 @@ class Figure:
     """How it is laid out: a class of the stylesheet."""
 
 
+@dataclass(frozen=True)
+class FigureGroup:
+    """Figures side by side under a title of their own; `kind` as for a figure."""
+
+    title: str
+    figures: Sequence[Figure]
+    note: str = ""
+    kind: str = ""
+
+
 def render_page(
     template: str,
     title: str,
@@ -83,7 +93,7 @@ def render_page(
     return render(
         template,
         title=title,
-        style=Markup("").join(map(_inlined, (_STYLE, *styles))),
+        style=Markup("").join(map(_inlined, (*_STYLES, *styles))),
         scripts=[_inlined(name) for name in (*scripts, *((_RELOAD,) if reload_seconds else ()))],
         reload_seconds=reload_seconds,
         **facts,
@@ -104,7 +114,7 @@ def write_page(path: Path, text: str) -> int:
     try:
         write_bytes(path, data)
     except OSError as error:
-        raise CorpusgenError(f"{path}: cannot be written: {error.strerror}") from error
+        raise CorpusgenError(f"cannot write {path}: {error.strerror}") from error
     return len(data)
 
 

@@ -87,7 +87,7 @@ class _GzipDecompressor:
         except zlib.error as error:
             if "data check" not in str(error) and "length check" not in str(error):
                 raise
-            doubt = "lines before may be wrong, too: fetch the file again and build into a new store"
+            doubt = "earlier lines may be wrong, too: download the file again and build into a new store"
             raise zlib.error(f"{error}; {doubt}") from error
 
 
@@ -164,19 +164,22 @@ def _with_a_head(pieces: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def stream_pieces(
-    file: Readable, new: Callable[[], Decompressor], held_back: int = 0, places: list[tuple[int, int]] | None = None
+    file: Readable,
+    new: Callable[[], Decompressor],
+    held_back: int = 0,
+    stream_starts: list[tuple[int, int]] | None = None,
 ) -> Iterator[bytes]:
     """Yield the text of compressed streams, one after the other; NULs may follow each, and nothing else.
 
-    `places` is filled with where each stream begins, in the text and in the file.
+    `stream_starts` is filled with where each stream begins, in the text and in the file.
     """
     data = file.read(_CHUNK)
     read, text = len(data), 0
     held: deque[bytes] = deque()
     size = 0
     while True:
-        if places is not None:
-            places.append((text, read - len(data)))
+        if stream_starts is not None:
+            stream_starts.append((text, read - len(data)))
         stream = new()
         while not stream.eof:
             ended = False

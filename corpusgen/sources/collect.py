@@ -16,9 +16,9 @@ MOST_BYTES = 256 << 20
 _CHUNK_ROWS = 50_000
 _CHUNK_BYTES = 32 << 20
 _LONGEST_ERROR = 500
-_PLACE = tuple(name for name, _ in PROVENANCE)
+_COLUMNS = tuple(name for name, _ in PROVENANCE)
 
-Place = tuple[str, str | None, str | None, str | None]
+Provenance = tuple[str, str | None, str | None, str | None]
 """Source, article, title and revision."""
 
 
@@ -29,7 +29,7 @@ class UnitIsFullError(Exception):
 class Collected:
     """Rows, rejects and quarantined records. Columns become Arrow arrays as they grow, at a fraction of the memory.
 
-    If it is `bounded`, it takes MOST_ROWS rows and MOST_BYTES bytes: those of the records, and the place of each
+    If it is `bounded`, it takes MOST_ROWS rows and MOST_BYTES bytes: those of the records, and the provenance of each
     record once for every line of it.
     """
 
@@ -38,8 +38,8 @@ class Collected:
         self._schema = schema
         self._bounded = bounded
         self._chunks: list[pa.Table] = []
-        self._places: list[Place] = []
-        self._counts: list[int] = []  # of texts, for each place
+        self._provenances: list[Provenance] = []
+        self._counts: list[int] = []  # of texts, for each provenance
         self._texts: list[str] = []
         self._chunk_bytes = 0
         self._rejects: list[list[Any]] = [[] for _ in TEXT_REJECTS]
@@ -51,15 +51,15 @@ class Collected:
         """Return how many articles were rejected."""
         return len(self._rejects[0])
 
-    def paragraphs(self, place: Place, texts: Sequence[str], size: int = 0) -> None:
+    def paragraphs(self, provenance: Provenance, texts: Sequence[str], size: int = 0) -> None:
         """Take the non-empty paragraphs of an article, numbered; its record has `size` bytes."""
         kept = [text for text in map(str.strip, texts) if text]
         if kept:
-            self._add(place, kept, size, len(kept))
+            self._add(provenance, kept, size, len(kept))
 
-    def article(self, place: Place, text: str, size: int) -> None:
+    def article(self, provenance: Provenance, text: str, size: int) -> None:
         """Take an article as a whole. It may become as many rows as it has lines."""
-        self._add(place, [text], size, text.count("\n") + 1)
+        self._add(provenance, [text], size, text.count("\n") + 1)
 
     def reject(self, source: str, article: str | None, reason: str) -> None:
         """Take a rejected article and the reason."""
@@ -68,7 +68,7 @@ class Collected:
             column.append(value)
 
     def problem(self, error: str, record: Mapping[str, Any]) -> None:
-        """Take a record that cannot be used, named by its place."""
+        """Take a record that cannot be used, named by where it is."""
         self._make_room(1, 0)
         self.problem_at_last(error, record)
 
@@ -84,11 +84,11 @@ class Collected:
         rejects = pa.Table.from_arrays(self._rejects, schema=TEXT_REJECTS) if self.rejected else None
         return Result(rows, rejects, self.quarantined, used)
 
-    def _add(self, place: Place, texts: list[str], size: int, lines: int) -> None:
-        source, article, title, revision = place
+    def _add(self, provenance: Provenance, texts: list[str], size: int, lines: int) -> None:
+        source, article, title, revision = provenance
         size += lines * (len(source) + len(article or "") + len(title or "") + len(revision or ""))
         self._make_room(len(texts), size)
-        self._places.append(place)
+        self._provenances.append(provenance)
         self._counts.append(len(texts))
         self._texts += texts
         self._chunk_bytes += size
@@ -99,7 +99,7 @@ class Collected:
         if not self._bounded:
             return
         if rows > MOST_ROWS or size > MOST_BYTES:
-            raise ValueError(f"a record of {rows:,} rows, {size >> 20:,} MB with its place in each, is too much")
+            raise ValueError(f"the record is too large: {rows:,} rows, {size >> 20:,} MB with the source of each")
         if self._rows + rows > MOST_ROWS or self._bytes + size > MOST_BYTES:
             raise UnitIsFullError
         self._rows += rows
@@ -108,20 +108,21 @@ class Collected:
     def _close_chunk(self) -> None:
         if not self._texts:
             return
-        counted = list(zip(self._places, self._counts, strict=True))
+        counted = list(zip(self._provenances, self._counts, strict=True))
         columns: dict[str, list[Any]] = {
-            name: [place[index] for place, count in counted for _ in range(count)] for index, name in enumerate(_PLACE)
+            name: [provenance[index] for provenance, count in counted for _ in range(count)]
+            for index, name in enumerate(_COLUMNS)
         }
         columns["paragraph"] = [number for count in self._counts for number in range(count)]
         columns["text"] = self._texts
         self._chunks.append(pa.Table.from_arrays([columns[name] for name in self._schema.names], schema=self._schema))
-        self._places, self._counts, self._texts, self._chunk_bytes = [], [], [], 0
+        self._provenances, self._counts, self._texts, self._chunk_bytes = [], [], [], 0
 
 
 def lines_of(text: str) -> list[str]:
     """Split a text into lines; raise ValueError if they alone are more than a unit may have."""
     if text.count("\n") >= MOST_ROWS:
-        raise ValueError(f"a text of more than {MOST_ROWS:,} lines")
+        raise ValueError(f"the text has more than {MOST_ROWS:,} lines")
     return text.split("\n")
 
 
@@ -131,7 +132,7 @@ def encodable(text: str) -> str:
         try:
             text.encode()
         except UnicodeEncodeError as error:
-            raise ValueError(f"half of a character, {text[error.start]!a}, which is no text") from error
+            raise ValueError(f"half of a surrogate pair, {text[error.start]!a}, which is not a character") from error
     return text
 
 

@@ -154,11 +154,11 @@ class OpenSource:
             raise _unreadable(planned.path, error) from error
         moved = abs(modified - planned.modified) >= (_HEAD_PRECISION if self._is_remote else 1)
         if size != planned.size:
-            problem = f"it has {size:,} bytes and had {planned.size:,}"
+            problem = f"it has {size:,} bytes and had {planned.size:,} before"
         elif moved:
-            problem = "it was written anew, or touched: its time of change is another one"
+            problem = "it was rewritten or touched: its modification time has changed"
         elif self._tag not in (None, tag):
-            problem = "it was written anew while it was read"
+            problem = "it was rewritten while it was being read"
         else:
             self._tag = tag
             return
@@ -205,8 +205,8 @@ def _unreadable(path: str, error: OSError) -> CorpusgenError:
     """
     where = "" if path.startswith("s3://") else f" on {socket.gethostname()}"
     if isinstance(error, FileNotFoundError | NotADirectoryError):
-        return SourceChangedError(f"{path} is not there any more{where}; {_REMEDY}")
+        return SourceChangedError(f"{path} no longer exists{where}; {_REMEDY}")
     if error.errno in _REFUSED:
-        remedy = "make it readable and run the same command again: what is committed is kept"
-        return SourceChangedError(f"{path} cannot be read{where}: {error.strerror}; {remedy}")
-    return StoreUnavailableError(f"{path} cannot be read{where}: {error}")
+        remedy = "make it readable and run the same command again: everything committed is safe"
+        return SourceChangedError(f"cannot read {path}{where}: {error.strerror}; {remedy}")
+    return StoreUnavailableError(f"cannot read {path}{where}: {error}")

@@ -18,7 +18,7 @@ _STREAM = re.compile(rb"BZh[1-9]\x31\x41\x59\x26\x53\x59")
 _STREAM_BYTES = 10
 _CHUNK = 1 << 16
 _PAGE = (b"<page>", b"</page>")
-_REMEDY = "fetch it again, or move it away: without one the dump is read from its beginning to its end"
+_REMEDY = "download it again, or move it away: without an index the dump is read from start to end"
 
 
 def multistream_records(
@@ -31,18 +31,18 @@ def multistream_records(
     with opened(dump) as file:
         at: int | None = start
         while at is not None:
-            places: list[tuple[int, int]] = []  # where each stream begins, in the text and in the window
+            starts: list[tuple[int, int]] = []  # where each stream begins, in the text and in the window
             lines = Lines(
-                buffered(stream_pieces(_Window(file, at, stop), bz2.BZ2Decompressor, HELD_BACK, places)),
+                buffered(stream_pieces(_Window(file, at, stop), bz2.BZ2Decompressor, HELD_BACK, starts)),
             )
             for found in records_of(lines, TO_THE_END, begins, ends):
                 offset = found.offset if isinstance(found, Problem) else found[0]
-                place = at + places[bisect_right(places, (offset, TO_THE_END)) - 1][1]
-                yield Problem(place, found.error) if isinstance(found, Problem) else (place, found[1])
+                stream = at + starts[bisect_right(starts, (offset, TO_THE_END)) - 1][1]
+                yield Problem(stream, found.error) if isinstance(found, Problem) else (stream, found[1])
             if lines.damage is None:
                 return
-            damaged = at + places[-1][1]
-            yield Problem(damaged, f"the stream that begins here is damaged or cut off: {lines.damage}")
+            damaged = at + starts[-1][1]
+            yield Problem(damaged, f"the stream that starts here is damaged or cut off: {lines.damage}")
             at = _next_stream(file, damaged + 1, stop)
 
 
@@ -108,7 +108,7 @@ def _stream_offsets(dump: SourceFile, index: SourceFile) -> list[int]:
             readline = functools.partial(decompressed(file, index.path).readline, _CHUNK)
             offsets = sorted({int(offset) for offset, _, _ in (line.split(b":", 2) for line in iter(readline, b""))})
     except (OSError, ValueError) as error:
-        raise ConfigError(f"source.paths: {index.path} is damaged, or no index: {error}; {_REMEDY}") from error
+        raise ConfigError(f"source.paths: {index.path} is damaged or not an index: {error}; {_REMEDY}") from error
     if not offsets or not 0 <= offsets[0] <= offsets[-1] < dump.size:
         raise ConfigError(f"source.paths: {index.path} is empty, or not the index of {dump.path}; {_REMEDY}")
     return offsets

@@ -47,7 +47,7 @@ class _Reader(Stage):
     schema: ClassVar[pa.Schema] = PARAGRAPHS
 
     def process(self, rows: pa.Table) -> Result:
-        """Read the slices; quarantine each record that cannot be read, with its place, and lose no other."""
+        """Read the slices; quarantine each record that cannot be read, with its location, and lose no other."""
         found = Collected(self.schema)
         for slice_ in rows.to_pylist():
             try:
@@ -56,7 +56,7 @@ class _Reader(Stage):
             except (CorpusgenError, MemoryError, ConnectionError, TimeoutError):
                 raise
             except Exception as error:  # uncaught, it would quarantine the whole slice as one record
-                raise StageError(f"{slice_['path']} cannot be read: {type(error).__name__}: {error}") from error
+                raise StageError(f"cannot read {slice_['path']}: {type(error).__name__}: {error}") from error
         return found.result()
 
     def _collect(self, slice_: Record, found: Collected, limit: TimeLimit) -> None:
@@ -67,16 +67,16 @@ class _Reader(Stage):
                 if beyond:
                     beyond += 1
                 elif isinstance(record, Problem):
-                    found.problem(record.error, self._place(path, where))
+                    found.problem(record.error, self._location(path, where))
                 else:
                     self._try(path, where, record[1], found, limit)
             except UnitIsFullError:
                 first, beyond = where, 1
         if beyond:
             found.problem_at_last(
-                f"from here on {beyond:,} records are left out: a unit takes {collect.MOST_ROWS:,} rows and "
-                f"{collect.MOST_BYTES >> 20:,} MB; decompress or split the file, or give a smaller source.unit_bytes",
-                self._place(path, first),
+                f"{beyond:,} records from here on are skipped: a unit holds at most {collect.MOST_ROWS:,} rows and "
+                f"{collect.MOST_BYTES >> 20:,} MB; decompress or split the file, or lower source.unit_bytes",
+                self._location(path, first),
             )
 
     def _try(self, path: str, where: Any, data: Any, found: Collected, limit: TimeLimit) -> None:
@@ -86,13 +86,13 @@ class _Reader(Stage):
         except UnitIsFullError:
             raise
         except UnicodeDecodeError as error:
-            found.problem(f"not UTF-8: {error.reason} at byte {error.start}", self._place(path, where))
+            found.problem(f"not UTF-8: {error.reason} at byte {error.start}", self._location(path, where))
         except Exception as error:
             if is_the_machines(error):
                 raise
-            found.problem(f"not readable as {type(self).__name__}: {error}", self._place(path, where))
+            found.problem(f"not readable as {type(self).__name__}: {error}", self._location(path, where))
 
-    def _place(self, path: str, where: Any) -> Record:
+    def _location(self, path: str, where: Any) -> Record:
         return {"source": path, "offset": where}
 
     def _records(self, slice_: Record) -> Iterator[tuple[Any, Any] | Problem]:
@@ -115,7 +115,7 @@ class _RangeReader(_Reader):
 
 @dataclass
 class PlainText(_RangeReader):
-    """Reads UTF-8 text of one paragraph per line; its place is the offset of the line."""
+    """Reads UTF-8 text of one paragraph per line; its location is the offset of the line."""
 
     def _read(self, path: str, where: int, data: bytes) -> Take:
         text = data.decode()
@@ -133,12 +133,12 @@ class JsonLines(_RangeReader):
             return lambda found: None
         fields = json.loads(data.decode())
         if not isinstance(fields, dict):
-            raise ValueError("it is no JSON object")
+            raise ValueError("not a JSON object")
         text = _text(fields, self.text_field)
         revision = _string(fields.get("revision", fields.get("revid")))
-        place = (path, _string(fields.get("id", where)), _string(fields.get("title")), revision)
+        provenance = (path, _string(fields.get("id", where)), _string(fields.get("title")), revision)
         lines = lines_of(text)
-        return lambda found: found.paragraphs(place, lines, len(data))
+        return lambda found: found.paragraphs(provenance, lines, len(data))
 
 
 _DOC_HEAD = re.compile(r'\s*<doc(?:\s+\w+="[^"]*")*\s*>')
@@ -161,8 +161,8 @@ class WikiExtractor(_RangeReader):
         texts = [html.unescape(line) for line in lines]
         if texts and texts[0].strip() == fields.get("title"):
             texts = texts[1:]
-        place = (path, fields["id"], fields.get("title"), fields.get("revid"))
-        return lambda found: found.paragraphs(place, texts, len(data))
+        provenance = (path, fields["id"], fields.get("title"), fields.get("revid"))
+        return lambda found: found.paragraphs(provenance, texts, len(data))
 
 
 @dataclass
@@ -189,8 +189,8 @@ class MediaWikiPages(_RangeReader):
             return lambda found: found.reject(path, article, "redirect")
         if is_disambiguation(text):
             return lambda found: found.reject(path, article, "disambiguation")
-        place = (path, article, page.findtext("title"), page.findtext("revision/id"))
-        return lambda found: found.article(place, text, len(data))
+        provenance = (path, article, page.findtext("title"), page.findtext("revision/id"))
+        return lambda found: found.article(provenance, text, len(data))
 
 
 @dataclass
@@ -238,10 +238,10 @@ class ParquetRows(_Reader):
                 parquet = self._open(file)
             except (OSError, pa.ArrowInvalid) as error:
                 raise SourceChangedError(
-                    f"{path} cannot be read as Parquet any more: {error}; fetch it again and build into a new store"
+                    f"can no longer read {path} as Parquet: {error}; download it again and build into a new store"
                 ) from error
             if parquet.num_row_groups < stop:
-                raise SourceChangedError(f"{path} has changed: it has no row group {stop - 1} any more")
+                raise SourceChangedError(f"{path} has changed: it no longer has row group {stop - 1}")
             for group in range(slice_["start"], stop):
                 yield from self._rows(parquet, group)
 
@@ -274,7 +274,7 @@ class ParquetRows(_Reader):
         except Exception as error:
             if is_the_machines(error):
                 raise
-            lost = f"the row group cannot be read from here on: {error}"
+            lost = f"cannot read the row group from here on: {error}"
         for row in range(number, rows):
             yield (group, row), ValueError(lost)
 
@@ -284,12 +284,12 @@ class ParquetRows(_Reader):
         article = _string(data.get("id", f"{where[0]}:{where[1]}"))
         if data[self.text_field] is None:
             return lambda found: found.reject(path, article, "no text")
-        place = (path, article, _string(data.get("title")), _string(data.get("revision")))
+        provenance = (path, article, _string(data.get("title")), _string(data.get("revision")))
         text = _text(data, self.text_field)
         lines, size = lines_of(text), len(text.encode())
-        return lambda found: found.paragraphs(place, lines, size)
+        return lambda found: found.paragraphs(provenance, lines, size)
 
-    def _place(self, path: str, where: tuple[int, int]) -> Record:
+    def _location(self, path: str, where: tuple[int, int]) -> Record:
         return {"source": path, "row_group": where[0], "row": where[1]}
 
 
@@ -312,7 +312,7 @@ def _value(scalar: pa.Scalar) -> Any:
 def _text(fields: Record, name: str) -> str:
     text = fields.get(name)
     if not isinstance(text, str):
-        raise ValueError(f"{name!r} (source.text_field) is {'missing' if text is None else 'no string'}")
+        raise ValueError(f"{name!r} (source.text_field) is {'missing' if text is None else 'not a string'}")
     return encodable(text)
 
 
@@ -353,7 +353,7 @@ def _row_group_sizes(file: SourceFile) -> list[int]:
             return [parquet.metadata.row_group(n).total_byte_size for n in range(parquet.num_row_groups)]
     except (OSError, pa.ArrowInvalid) as error:
         raise ConfigError(
-            f"source.paths: {file.path} cannot be read as Parquet: {error}; fetch it again, leave it out, or give "
+            f"source.paths: cannot read {file.path} as Parquet: {error}; download it again, leave it out, or choose "
             "another source.kind"
         ) from error
 

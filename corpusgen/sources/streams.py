@@ -179,7 +179,7 @@ def _marked(lines: Lines, stop: int, begins: bytes, ends: bytes) -> Iterator[Rec
         offset, data = line
         if data.lstrip().startswith(begins):
             if record:
-                yield Problem(began, "the record that begins here does not end before the next one begins")
+                yield Problem(began, "the record that starts here does not end before the next one starts")
                 record.clear()
                 if offset >= stop:
                     lines.give_back(line)
@@ -221,8 +221,8 @@ class _Stream:
             text = as_utf8(decompressed(source.file, file.path, HELD_BACK))
             if text is source.file and ARCHIVE.match(source.file.peek(10)):
                 raise ConfigError(
-                    f"source.paths: {file.path} is an archive, though its name does not tell: unpack it, or rename it "
-                    f"if it is one of {', '.join(COMPRESSED)}"
+                    f"source.paths: {file.path} is an archive, although its name does not say so: unpack it, or rename "
+                    f"it if it is one of {', '.join(COMPRESSED)}"
                 )
         except BaseException:
             source.close()

@@ -31,7 +31,7 @@ class PassCheck:
     """The units whose commits must be removed for the store to be sound."""
     bad_plan: bool = False
     """Whether the plan must be removed: it is damaged, or was made from other parts than those committed now."""
-    strangers: int = 0
+    left_over: int = 0
     """The number of commits of units not in the plan, left from an earlier plan. They do no harm; `gc` removes them."""
 
     @property
@@ -53,7 +53,7 @@ def try_out(files: Files) -> float:
         modified = next(info.modified for info in files.list("") if info.path == path)
         files.write(path, b"written")
         if files.read(path) != b"written":
-            raise StoreError(f"{files.url}: what is written there does not come back; use another place")
+            raise StoreError(f"{files.url}: what is written there cannot be read back; use another store")
     finally:
         files.delete(path)
     # Object stores give whole seconds, so a difference of less than one is unknown.
@@ -104,12 +104,12 @@ def _verify_pass(store: PassStore, plan: Plan, reads: Reads | None, seen: dict[s
         store.name,
         Totals(len(plan.units), rows=dict.fromkeys(plan.tables, 0)),
         missing=len(plan.units) - len(done),
-        strangers=len(store.committed() - {unit.id for unit in plan.units}),
+        left_over=len(store.committed() - {unit.id for unit in plan.units}),
     )
     seen[store.name] = now = _Seen(check)
     if wrong := plan.wrong_units():
         check.bad_plan = True
-        check.problems.append(f"plan.json is damaged: the records of {len(wrong):,} units are not theirs ({wrong[0]})")
+        check.problems.append(f"plan.json is damaged: {len(wrong):,} units do not match their records ({wrong[0]})")
     with ThreadPoolExecutor(_HASHERS) as pool:
         results = pool.map(lambda unit: _check_unit(store, plan, unit), done)
         for unit, (commit, problems) in zip(done, results, strict=True):
@@ -159,12 +159,12 @@ def _check_origin(store: PassStore, plan: Plan, reads: Reads, seen: Mapping[str,
     for unit in (commit.unit for commit in seen[store.name].commits):
         if unit in suspects and unit not in check.damaged and not store.is_sealed(unit):
             check.damaged.append(unit)
-            check.problems.append(f"unit {unit}: it was made from {suspects[unit]}, which is damaged")
+            check.problems.append(f"unit {unit}: made from {suspects[unit]}, which is damaged")
 
 
 def _stale(plan: Plan, reads: Reads, seen: Mapping[str, _Seen]) -> Iterator[str]:
     """Yield signs that the plan was made from other parts than those committed now; none while parts are missing."""
-    remedy = "`corpusgen verify --repair` takes the plan back, then build again"
+    remedy = "run `corpusgen verify --repair`, which removes the plan, then build again"
     source = seen.get(reads.parts[0])
     if source and not source.check.missing:
         now = {part.path: part.sha256 for part in source.parts(reads.parts[1])}
@@ -172,15 +172,15 @@ def _stale(plan: Plan, reads: Reads, seen: Mapping[str, _Seen]) -> Iterator[str]
         if missed := [path for path in now if path not in then]:
             yield (
                 f"it was planned without {len(missed):,} of the {len(now):,} parts of {'/'.join(reads.parts)} "
-                f"({missed[0]} is one); {remedy}"
+                f"(such as {missed[0]}); {remedy}"
             )
         if gone := [path for path in then if path not in now or now[path] != then[path]]:
-            yield f"it was planned from {len(gone):,} parts that are not committed any more ({gone[0]}); {remedy}"
+            yield f"it was planned from {len(gone):,} parts that are no longer committed ({gone[0]}); {remedy}"
     source = seen.get(reads.whole[0]) if reads.whole else None
     if source and reads.whole and not source.check.missing:
         whole = hash_of_parts(source.parts(reads.whole[1]))
         if any(record.get("with") != whole for unit in plan.units for record in unit.records):
-            yield f"it was planned with another {reads.whole[1]} than is committed now; {remedy}"
+            yield f"it was planned with a {reads.whole[1]} that differs from the committed one; {remedy}"
 
 
 def _made_from_damaged(plan: Plan, reads: Reads, seen: Mapping[str, _Seen]) -> dict[str, str]:
@@ -220,4 +220,4 @@ def _check_counts(plan: Plan, commit: Commit) -> Iterator[str]:
         yield f"{stages[-1].rows_out} rows left {stages[-1].name!r}, {rows} were written to {main!r}"
     quarantined = sum(stage.quarantined for stage in stages)
     if quarantined != (commit.quarantine.rows if commit.quarantine else 0):
-        yield f"{quarantined} records were quarantined, but not all are in the quarantine file"
+        yield f"{quarantined} records were quarantined, but some are missing from the quarantine file"

@@ -39,8 +39,10 @@ def read_part(files: Files, part: Part, thorough: bool = False) -> bytes:
             sound, checksum = zlib.crc32(data) == part.crc32, "crc32"
         if sound:
             return data
-        problem = f"{part.path} is damaged: its bytes do not have the committed {checksum}"
-    remedy = f"`corpusgen verify --repair {files.url}` removes it and what was made from it, then build again"
+        problem = f"{part.path} is damaged: its {checksum} is not the committed one"
+    remedy = (
+        f"run `corpusgen verify --repair {files.url}`, which removes it and what was made from it, then build again"
+    )
     raise DamagedPartError(f"{files.url}/{problem}; {remedy}", problem)
 
 

@@ -52,7 +52,18 @@ class CommittedTable:
         return sum(part.rows for part in self.parts)
 
     def batches(self, columns: Sequence[str] | None = None, batch_size: int = 8192) -> Iterator[pa.RecordBatch]:
-        """Yield all rows as record batches of at most `batch_size` rows; a batch never spans two parts."""
+        """Read the rows in bounded memory, always in the same order.
+
+        Args:
+            columns: The columns to read; None for all.
+            batch_size: The most rows in a batch; a batch never spans two parts.
+
+        Returns:
+            An iterator over record batches with all rows that were committed when this table was opened.
+
+        Raises:
+            StoreError: If there is no such column, or a part is damaged or cannot be read; raised by the iterator.
+        """
         return self._batches(self.parts, columns, batch_size)
 
     def part_batches(

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
-from typing import Annotated, Any, ClassVar, TypeVar, cast
+from typing import Annotated, Any, ClassVar
 
 import pyarrow as pa
-from pydantic import ConfigDict, Field, NonNegativeInt, TypeAdapter, ValidationError
+from pydantic import ConfigDict, Field, NonNegativeInt
 
 from corpusgen.errors import StoreError
 from corpusgen.io.hashing import content_hash
+from corpusgen.io.strict_json import from_json, to_json
 
 FORMAT = 1
 _CHECKSUM = b', "checksum": "'  # the last field in a file: the sha256 of everything before it
@@ -24,27 +23,7 @@ _CHECKSUM = b', "checksum": "'  # the last field in a file: the sha256 of everyt
 _ENDS_LIKE_SEALED = re.compile(rb"[^\s{}\[\]]{40}.?\Z", re.DOTALL)
 _NOTHING_ELSE = ConfigDict(extra="forbid")
 
-T = TypeVar("T")
 _Seconds = Annotated[float, Field(ge=0, le=1e11, allow_inf_nan=False)]
-
-
-def to_json(value: Any) -> bytes:
-    """Return readable JSON; it has escapes only if the text is not valid Unicode."""
-    try:
-        return json.dumps(value, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        return json.dumps(value).encode()
-
-
-def from_json(data: bytes, kind: type[T]) -> T:
-    """Read JSON as a value of this type; raise ValueError naming the first field that does not fit."""
-    try:
-        value: T = _adapter(cast(Any, kind)).validate_json(data, strict=True)
-    except ValidationError as error:
-        problem = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(map(str, problem["loc"]))
-        raise ValueError(f"{place}: {problem['msg']}" if place else problem["msg"]) from None
-    return value
 
 
 def sealed(body: bytes) -> bytes:
@@ -68,13 +47,8 @@ def unsealed(data: bytes) -> bytes:
     if not found and not _ENDS_LIKE_SEALED.search(data):
         return data
     if checksum != hashlib.sha256(body).hexdigest().encode() + b'"}':
-        raise ValueError("its bytes do not have its checksum")
+        raise ValueError("its checksum is wrong")
     return body + b"}"
-
-
-@cache
-def _adapter(kind: Any) -> TypeAdapter[Any]:
-    return TypeAdapter(kind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,11 +149,11 @@ class Commit:
         for folder, parts in (("parts", commit.parts.values()), ("quarantine", [commit.quarantine])):
             for part in parts:
                 if part:
-                    _check_place(part, folder)
+                    _check_folder(part, folder)
         return commit
 
 
-def _check_place(part: Part, folder: str) -> None:
+def _check_folder(part: Part, folder: str) -> None:
     """Raise ValueError if a part lies outside its folder: commits are not trusted."""
     steps = part.path.split("/")
     if len(steps) != 3 or steps[1] != folder or ".." in steps:
@@ -239,16 +213,16 @@ class Plan:
         """Read a plan from its bytes; raise ValueError if they are damaged."""
         stored = from_json(unsealed(data), _StoredPlan)
         if stored.format != FORMAT:
-            raise StoreError(f"the plan has format {stored.format}, this version reads format {FORMAT}")
+            raise StoreError(f"the plan has format {stored.format}, but this version reads format {FORMAT}")
         if not stored.tables:
-            raise ValueError("it names no table")
+            raise ValueError("it does not name any table")
         try:
             tables = {
                 name: pa.ipc.read_schema(pa.py_buffer(base64.b64decode(schema)))
                 for name, schema in stored.tables.items()
             }
         except (pa.ArrowException, OSError) as error:
-            raise ValueError(f"the columns of a table cannot be read: {error}") from error
+            raise ValueError(f"cannot read the columns of a table: {error}") from error
         return cls(stored.fingerprint, [Unit(unit.id, tuple(unit.records)) for unit in stored.units], tables)
 
     def is_same(self, other: Plan) -> bool:

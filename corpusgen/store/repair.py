@@ -102,12 +102,12 @@ def _lost_files(store: PassStore) -> Iterator[FileInfo]:
     ]
     commits = {_name(info).removesuffix(".json"): info for info in store.files.list(f"{store.name}/commits")}
     planned = {unit.id for unit in _units(store)}
-    strangers = commits.keys() - planned if planned else set()
-    yield from (commits[unit] for unit in sorted(strangers))  # before their parts, so that no commit lacks a part
+    left_over = commits.keys() - planned if planned else set()
+    yield from (commits[unit] for unit in sorted(left_over))  # before their parts, so that no commit lacks a part
     named = {unit: _named(store, unit) for unit in {unit for unit, _ in files} & commits.keys()}
     for unit, info in files:
         kept = named.get(unit)
-        if unit in strangers or (kept is not None and info.path not in kept):
+        if unit in left_over or (kept is not None and info.path not in kept):
             yield info
 
 

@@ -25,9 +25,11 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
+from corpusgen.config.build import SECTIONS
 from corpusgen.errors import StoreError, StoreUnavailableError
 from corpusgen.io.files import Files, open_files
 from corpusgen.io.hashing import content_hash
+from corpusgen.io.strict_json import from_json, to_json
 from corpusgen.store.parts import encoded, read_part
 from corpusgen.store.records import (
     FORMAT,
@@ -35,10 +37,8 @@ from corpusgen.store.records import (
     Part,
     Plan,
     StageCount,
-    from_json,
     is_sealed,
     sealed,
-    to_json,
     unsealed,
 )
 
@@ -58,11 +58,6 @@ _FIELDS = {
     "models": dict,
     "merged": list,
 }  # of corpus.json
-
-
-_SECTIONS = frozenset(
-    {"source", "language", "segmenter", "filters", "sample", "generate", "translation", "vectors", "masked", "rules"}
-)
 
 
 class PassStore:
@@ -90,7 +85,7 @@ class PassStore:
             if self.committed():
                 raise StoreError(
                     f"{self.files.url}/{self._path('plan.json')} is missing, though units were committed; "
-                    "build again with the same settings to write it anew"
+                    "build again with the same settings to restore it"
                 ) from None
             raise StoreError(f"{self.files.url}: the pass {self.name!r} has not been started") from None
         except ValueError as error:
@@ -114,9 +109,9 @@ class PassStore:
             if old.fingerprint == plan.fingerprint and any(
                 "part" in record for u in plan.units for record in u.records
             ):
-                remedy = f"`corpusgen verify --repair {self.files.url}` takes its plan back, then build again"
+                remedy = f"run `corpusgen verify --repair {self.files.url}`, which removes its plan, then build again"
             raise StoreError(
-                f"{self.files.url}: the pass {self.name!r} was planned for other input or by another version "
+                f"{self.files.url}: the pass {self.name!r} was planned for different input or by another version "
                 f"({_plan_difference(old, plan)}); {remedy}"
             )
 
@@ -154,7 +149,7 @@ class PassStore:
         try:
             commit = Commit.decode(data)
             if commit.unit != unit:
-                raise ValueError(f"it speaks of {commit.unit}")
+                raise ValueError(f"it is about {commit.unit}")
             return commit
         except ValueError as error:
             raise StoreError(
@@ -168,7 +163,7 @@ class PassStore:
         try:
             yield from map(self._parse_commit, units, self.files.read_many(map(self._commit_path, units)))
         except FileNotFoundError as error:
-            raise StoreError(f"{error.filename or error} was removed while it was to be read; try again") from None
+            raise StoreError(f"{error.filename or error} was removed while it was being read; try again") from None
 
     def all_commits(self, plan: Plan) -> list[Commit]:
         """Return the commits of all units of a finished pass, in plan order; raise StoreError if one is missing.
@@ -184,9 +179,9 @@ class PassStore:
                 except FileNotFoundError:
                     raise StoreError(
                         f"{self.files.url}: not all of the {len(plan.units):,} units of the pass {self.name!r} are "
-                        f"committed ({unit.id} is not), so that what comes next cannot begin; build again to do them. "
-                        "If this comes again, another program removes files from the store, or its file system does "
-                        "not show what other machines write to it"
+                        f"committed ({unit.id} is not), so the next pass cannot start; build again to finish them. "
+                        "If this happens again, another program is removing files from the store, or its file system "
+                        "does not show what other machines have written"
                     ) from None
         return [found[unit.id] for unit in plan.units]
 
@@ -264,11 +259,11 @@ class Store:
             corpus = from_json(unsealed(data), dict[str, Any])
             _check_corpus(corpus)
         except FileNotFoundError:
-            raise StoreError(f"{self.url}: there is no corpus here (corpus.json is missing)") from None
+            raise StoreError(f"{self.url}: no corpus here (corpus.json is missing); check the path") from None
         except ValueError as error:
             raise StoreError(
                 f"{self.url}/corpus.json is damaged ({error}); `corpusgen verify --repair {self.url}` moves it away, "
-                "then build again with the settings that the corpus was begun with"
+                "then build again with the original settings of the corpus"
             ) from error
         return corpus
 
@@ -284,9 +279,9 @@ class Store:
         found = list(differences(self.corpus(wait=True), json.loads(json.dumps({"format": FORMAT, **content}))))
         if found:
             raise StoreError(
-                f"{self.url} holds a corpus with other settings:\n"
+                f"{self.url} holds a corpus with different settings:\n"
                 + "\n".join(f"  {path}: {old} in the store, {new} now" for path, old, new in found)
-                + "\nuse these again to resume, or give another `store`"
+                + "\nuse the stored settings to resume, or choose another `store`"
             )
 
     def passes(self) -> list[PassStore]:
@@ -299,23 +294,23 @@ def _check_corpus(corpus: Mapping[str, Any]) -> None:
     """Raise ValueError unless the fields that readers rely on have the right types."""
     format_ = corpus.get("format", FORMAT)
     if isinstance(format_, int) and format_ > FORMAT:
-        raise StoreError(f"the corpus has format {format_}, this version reads format {FORMAT}: update wicdistil")
+        raise StoreError(f"the corpus has format {format_}, but this version reads format {FORMAT}; update wicdistil")
     for name, kind in _FIELDS.items():
         if name in corpus and not isinstance(corpus[name], kind):
-            raise ValueError(f"{name}: {json.dumps(corpus[name])[:80]} is of the wrong kind")
+            raise ValueError(f"{name}: {json.dumps(corpus[name])[:80]} has the wrong type")
     for name in corpus.get("passes", []):
         if not isinstance(name, str) or not name.isidentifier():
             raise ValueError(f"passes: {json.dumps(name)[:80]} is not the name of a pass")
     settings: Mapping[str, Any] = corpus.get("settings", {})
-    sections = [settings[name] for name in _SECTIONS if settings.get(name) is not None]
+    sections = [settings[name] for name in SECTIONS if settings.get(name) is not None]
     models: Mapping[str, Any] = corpus.get("models", {})
     for section in (*sections, *models.values(), *corpus.get("merged", [])):
         if not isinstance(section, dict):
-            raise ValueError(f"{json.dumps(section)[:80]} stands where fields should be")
+            raise ValueError(f"expected fields, found {json.dumps(section)[:80]}")
     for name, model in models.items():
         for key in ("id", "revision", "sha256"):
             if not isinstance(model.get(key), str | None):
-                raise ValueError(f"models.{name}.{key}: {json.dumps(model[key])[:80]} is of the wrong kind")
+                raise ValueError(f"models.{name}.{key}: {json.dumps(model[key])[:80]} has the wrong type")
 
 
 def create_once(files: Files, path: str, data: bytes) -> bool:
@@ -324,8 +319,8 @@ def create_once(files: Files, path: str, data: bytes) -> bool:
         return False
     if files.create(path, data):  # an S3 look-alike that ignores If-None-Match
         raise StoreError(
-            f"{files.url}: this server does not honour conditional writes (If-None-Match: *), "
-            "without which two workers could commit the same unit; use another one"
+            f"{files.url}: this server ignores conditional writes (If-None-Match: *), "
+            "so two workers could commit the same unit; use another server"
         )
     return True
 
@@ -339,7 +334,7 @@ def _create(files: Files, path: str, data: bytes) -> bytes:
     try:
         return _patiently(try_it, path)  # the file may not be visible yet, or a repair has just removed it
     except FileNotFoundError:
-        raise StoreUnavailableError(f"{files.url}/{path} is there, but cannot be read") from None
+        raise StoreUnavailableError(f"{files.url}/{path} exists but cannot be read") from None
 
 
 def _patiently(look: Callable[[str], T], path: str) -> T:
@@ -373,5 +368,5 @@ def _plan_difference(old: Plan, new: Plan) -> str:
         if content_hash(list(unit.records)) not in before:
             return f"new or changed: {json.dumps(unit.records[0], ensure_ascii=False)}"
     if len(old.units) == len(new.units):
-        return "its units come in another order"
+        return "the order of its units has changed"
     return f"it had {len(old.units):,} units, now there are {len(new.units):,}"

@@ -1,5 +1,7 @@
 """Draw the balanced sample of targets: one word per sentence, as many sentences for each word as for any other.
 
+A small sample has room for one sentence of most words. With `at_once`, it takes several sentences of fewer words.
+
 Every (sentence, word) pair has a *priority*, a hash of seed, word and sentence id. Each unit keeps, per word, the
 pairs of lowest priority (`candidates`); what the units kept is merged in the same way, and sentences are dealt out to
 the words in rounds (`select`). No pair's priority depends on any other pair, so the sample is the same however the
@@ -17,7 +19,7 @@ fewer sentences than it could have.
 
 from __future__ import annotations
 
-import hashlib
+import itertools
 from array import array
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -27,6 +29,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from corpusgen.io.hashing import seeded_hashes
 from corpusgen.tables import CANDIDATES
 from corpusgen.targets.tokens import token_batches
 from corpusgen.text.words import Tokens
@@ -51,12 +54,13 @@ def default_per_word(size: int, vocabulary_size: int) -> int:
     return _with_spare(-(-size // max(vocabulary_size, 1)))
 
 
-def fitted_per_word(vocabulary: pa.Table, size: int) -> int:
+def fitted_per_word(vocabulary: pa.Table, size: int, at_once: int = 1) -> int:
     """Return how many candidates to keep per word, from the counts of the words.
 
     It is four times the number of rounds that fill the sample when a word can give as many sentences as it has
-    occurrences, and at least 32. With enough occurrences of every word this is `default_per_word`. The candidates of
-    all words are then never more than about four times the sample, or 32 times the vocabulary.
+    occurrences, or four times `at_once` if that is more, and at least 32. With enough occurrences of every word this is
+    `default_per_word`. The candidates of all words are then never more than about four times the sample, or 32 times
+    the vocabulary.
     """
     counts = vocabulary.column("count").to_numpy()
     fewest, most = 1, int(counts.max(initial=1))
@@ -66,7 +70,7 @@ def fitted_per_word(vocabulary: pa.Table, size: int) -> int:
             fewest = rounds + 1
         else:
             most = rounds
-    return _with_spare(fewest)
+    return _with_spare(max(fewest, at_once))
 
 
 def _with_spare(rounds: int) -> int:
@@ -98,11 +102,11 @@ def candidates(
     if len(sentence_ids) != sentences.num_rows:
         raise ValueError(f"{sentences.num_rows} sentences have {len(sentence_ids)} ids")
     if slack < 1:
-        raise ValueError(f"with slack {slack} most words would lose candidates that they need; it must be at least 1")
+        raise ValueError(f"with slack {slack}, most words would lose candidates that they need; use at least 1")
     ids = _array(sentence_ids)
     words = _array(vocabulary.column("word")).cast(pa.string())
     limits = _limits(vocabulary.column("count").to_numpy(), slack * per_word)
-    sentence_keys = _hashes(ids.to_pylist(), seed, b"sentence")
+    sentence_keys = seeded_hashes(ids.to_pylist(), seed, b"sentence")
     word_keys = _WordKeys(words, seed)
     found = [
         _pairs(tokens, first_row, pc.index_in(surfaces, words), limits, word_keys, sentence_keys)
@@ -125,7 +129,7 @@ class _WordKeys:
 
     def __getitem__(self, codes: Integers) -> Hashes:
         new = np.unique(codes[~self._known[codes]])
-        self._keys[new] = _hashes(self._words.take(pa.array(new)).to_pylist(), self._seed, b"word")
+        self._keys[new] = seeded_hashes(self._words.take(pa.array(new)).to_pylist(), self._seed, b"word")
         self._known[new] = True
         return self._keys[codes]
 
@@ -148,14 +152,14 @@ def _pairs(
     return code[once], priority[once], rows[at], tokens.starts[at], tokens.ends[at]
 
 
-def select(candidate_tables: Iterable[pa.Table], size: int, seed: int, per_word: int) -> pa.Table:
+def select(candidate_tables: Iterable[pa.Table], size: int, seed: int, per_word: int, at_once: int = 1) -> pa.Table:
     """Return the sample: `sentence`, `word`, `start`, `end`, `round`, sorted by sentence.
 
-    In every round each word that still has a candidate whose sentence is free gets the one of lowest priority. Words
-    with the fewest candidates come first, as they have the least choice. In a round for which the budget is too small,
-    words come in the order of a hash of word and seed: otherwise a small sample would consist of rare words. The rounds
-    end with `size` targets or when no word has a candidate left. `round` counts from 1: a word's r-th sentence is of
-    round r.
+    In every round each word that still has candidates whose sentences are free gets the `at_once` of lowest priority;
+    a word with fewer gets them at the end of the round. Words with the fewest candidates come first, as they have the
+    least choice. In a round for which the budget is too small, words come in the order of a hash of word and seed:
+    otherwise a small sample would consist of rare words. The rounds end with `size` targets or when no word has a
+    candidate left. `round` counts from 1: a word's r-th sentence is of round r.
 
     `seed` and `per_word` are those of `candidates`. Memory holds vocabulary × `per_word` rows, half as many that wait
     to be merged, and one table.
@@ -166,43 +170,56 @@ def select(candidate_tables: Iterable[pa.Table], size: int, seed: int, per_word:
     available = np.diff(first, append=table.num_rows)
     words = word.take(pa.array(first)).cast(pa.string())
     alphabetical = pc.rank(words).to_numpy()  # in case two words have the same hash
-    by_chance = np.lexsort((alphabetical, _hashes(words.to_pylist(), seed, b"order")))
+    by_chance = np.lexsort((alphabetical, seeded_hashes(words.to_pylist(), seed, b"order")))
     first, available = first[by_chance], available[by_chance]
     rarest_first = np.argsort(available, kind="stable")
-    chosen, rounds = _deal(first, first + available, rarest_first, sentence.indices.to_numpy(), size)
+    chosen, rounds = _deal(first, first + available, rarest_first, sentence.indices.to_numpy(), size, at_once)
     sample = table.select(["sentence", "word", "start", "end"]).take(pa.array(chosen))
     sample = sample.set_column(1, "word", sample.column("word").cast(pa.string()))
     return sample.append_column("round", pa.array(rounds, pa.int32())).sort_by("sentence")
 
 
 def _deal(
-    first: Integers, stop: Integers, rarest_first: Integers, sentence: npt.NDArray[np.int32], size: int
-) -> tuple[Integers, Integers]:
+    first: Integers, stop: Integers, rarest_first: Integers, sentence: npt.NDArray[np.int32], size: int, at_once: int
+) -> tuple[Integers, npt.NDArray[np.int32]]:
     """Return the chosen candidates and their rounds; the n-th word in random order has `first[n]` to `stop[n]`."""
     taken = bytearray(int(sentence.max(initial=-1)) + 1)
     sentences = sentence.data  # indexes faster than the array, without a Python object per row
     position, stops = first.tolist(), stop.tolist()
-    chosen = array("q")
-    rounds: list[int] = []
+    given = [0] * len(position)
+    chosen, rounds = array("q"), array("i")
+
+    def free(word: int) -> list[int]:
+        """Return the next candidates of a word whose sentences are free, at most `at_once`."""
+        rest = range(position[word], stops[word])
+        return list(itertools.islice((at for at in rest if not taken[sentences[at]]), at_once))
+
+    def give(word: int, candidates: list[int]) -> None:
+        for at in candidates[: size - len(chosen)]:
+            taken[sentences[at]] = 1
+            chosen.append(at)
+            position[word] = at + 1
+            given[word] += 1
+            rounds.append(given[word])
+
     words: list[int] = rarest_first.tolist()
     while words and len(chosen) < size:
-        if len(words) > size - len(chosen):
+        if len(words) * at_once > size - len(chosen):
             words.sort()
-        before, having = len(chosen), []
+        having, short = [], []
         for word in words:
-            at, end = position[word], stops[word]
-            while at < end and taken[sentences[at]]:
-                at += 1
-            if at < end:
-                taken[sentences[at]] = 1
-                chosen.append(at)
-                position[word] = at + 1
+            found = free(word)
+            if len(found) == at_once:
+                give(word, found)
                 having.append(word)
                 if len(chosen) == size:
                     break
+            else:
+                short.append(word)
+        for word in short:
+            give(word, free(word))
         words = having
-        rounds.append(len(chosen) - before)
-    return np.array(chosen, np.int64), np.repeat(np.arange(1, len(rounds) + 1), rounds)
+    return np.array(chosen, np.int64), np.array(rounds, np.int32)
 
 
 def _merge(tables: Iterable[pa.Table], per_word: int) -> pa.Table:
@@ -239,8 +256,8 @@ def _lowest(code: npt.NDArray[Any], priority: Hashes, sentence: pa.Array | pa.Ch
     if same.any():  # so rare with 64 bits that sentence ids are compared only now
         order = np.lexsort((pc.rank(sentence, tiebreaker="dense").to_numpy(), priority, code))
     first = _group_starts(code[order])
-    place_in_group = np.arange(len(order)) - np.repeat(first, np.diff(first, append=len(order)))
-    return order[place_in_group < per_word]
+    rank_in_group = np.arange(len(order)) - np.repeat(first, np.diff(first, append=len(order)))
+    return order[rank_in_group < per_word]
 
 
 def _group_starts(codes: npt.NDArray[Any]) -> Integers:
@@ -254,13 +271,6 @@ def _limits(counts: Integers, keep: float) -> Hashes:
     limits: Hashes = np.full(len(share), np.iinfo(np.uint64).max, np.uint64)
     limits[share < 1] = (share[share < 1] * 2.0**64).astype(np.uint64)
     return limits
-
-
-def _hashes(values: Iterable[Any], seed: int, purpose: bytes) -> Hashes:
-    """Return a 64-bit hash per value, the same on every machine and in every process."""
-    salt = seed.to_bytes(16, "little", signed=True)
-    digests = (hashlib.blake2b(str(v).encode(), digest_size=8, salt=salt, person=purpose).digest() for v in values)
-    return np.frombuffer(b"".join(digests), "<u8")
 
 
 def _mix(keys: Hashes) -> Hashes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import pyarrow as pa
@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from corpusgen.engine.parts import OverParts
 from corpusgen.tables import CANDIDATES, SELECTION, TARGETS, VOCABULARY
+from corpusgen.targets.names import without_names
 from corpusgen.targets.sampling import candidates, fitted_per_word, select
 from corpusgen.targets.vocabulary import make_vocabulary, merge_counts
 
@@ -31,19 +32,29 @@ class MergeCounts(OverParts):
 
 
 @dataclass
-class SketchCandidates(OverParts):
+class _Sampling(OverParts):
+    """Draws a sample of `size` targets that is balanced over the words of the vocabulary.
+
+    Words that are capitalised more often than `max_capital_share` are left out.
+    """
+
+    size: int
+    seed: int
+    sentences_per_word: int = field(default=1, metadata={"added_later": True})
+    max_capital_share: float | None = field(default=None, metadata={"added_later": True})
+
+    def setup(self) -> None:
+        """Load the vocabulary, and compute how many candidates to use per word."""
+        self._vocabulary = without_names(self._committed("vocabulary", "vocabulary"), self.max_capital_share)
+        self._per_word = fitted_per_word(self._vocabulary, self.size, self.sentences_per_word)
+
+
+@dataclass
+class SketchCandidates(_Sampling):
     """Finds, for each word of the vocabulary, the sentences that could become its targets."""
 
     name: ClassVar[str] = "sketch"
     adds: ClassVar[tuple[str, ...]] = tuple(CANDIDATES.names)
-
-    size: int
-    seed: int
-
-    def setup(self) -> None:
-        """Load the vocabulary."""
-        self._vocabulary = self._committed("vocabulary", "vocabulary")
-        self._per_word = fitted_per_word(self._vocabulary, self.size)
 
     def process(self, rows: pa.Table) -> pa.Table:
         """Sketch each part."""
@@ -55,23 +66,16 @@ class SketchCandidates(OverParts):
 
 
 @dataclass
-class SelectTargets(OverParts):
+class SelectTargets(_Sampling):
     """Selects the balanced sample from all candidates."""
 
     name: ClassVar[str] = "select"
     whole: ClassVar[bool] = True
     adds: ClassVar[tuple[str, ...]] = tuple(SELECTION.names)
 
-    size: int
-    seed: int
-
-    def setup(self) -> None:
-        """Compute how many candidates to use per word."""
-        self._per_word = fitted_per_word(self._committed("vocabulary", "vocabulary"), self.size)
-
     def process(self, rows: pa.Table) -> pa.Table:
         """Select from all parts at once: there is only one unit."""
-        return select(self._tables(rows), self.size, self.seed, self._per_word)
+        return select(self._tables(rows), self.size, self.seed, self._per_word, self.sentences_per_word)
 
 
 @dataclass
@@ -93,9 +97,9 @@ class FetchTargets(OverParts):
         chosen = self._selected["id"].combine_chunks()
         fetched = []
         for sentences in self._tables(rows):
-            places = pc.index_in(sentences["id"], chosen)
-            kept = pc.is_valid(places)
-            targets = self._selected.take(places.filter(kept)).drop_columns(["id"])
+            indices = pc.index_in(sentences["id"], chosen)
+            kept = pc.is_valid(indices)
+            targets = self._selected.take(indices.filter(kept)).drop_columns(["id"])
             table = sentences.filter(kept)
             for name in targets.column_names:
                 table = table.append_column(name, targets[name])

@@ -45,7 +45,7 @@ def make_vocabulary(counts: pa.Table, drop_top_share: float = 0.001, size: int =
 
     The top is `drop_top_share` of the word types, mostly function words, rounded to the nearest number and halves
     upwards. There is no minimum: with fewer than 500 types 0.1 % rounds to zero, and nothing is dropped. `rank` is the
-    place among all counted words, from 1, so the first row tells how many were dropped. `capital_share` is how often
+    position among all counted words, from 1, so the first row tells how many were dropped. `capital_share` is how often
     the word, in any case, begins with a capital: it tells names from other words.
     """
     if not 0 <= drop_top_share <= 1 or size < 0:

@@ -150,7 +150,7 @@ class StanzaSegmenter:
         except Exception as error:
             raise StageError(
                 f"Stanza cannot load its {language!r} tokenizer from {model_dir or 'its default folder'}: {error}; "
-                f"fetch it once with `python -c \"import stanza; stanza.download('{language}', "
+                f"download it once with `python -c \"import stanza; stanza.download('{language}', "
                 "processors='tokenize')\"` and give the folder as segmenter.model_dir"
             ) from error
 
@@ -211,7 +211,7 @@ class SegmentSentences(Stage):
     def _split(self, rows: pa.Table) -> Result:
         texts = rows["text"].to_pylist()
         failed = {
-            index: f"a paragraph of {len(text):,} characters: more than {LONGEST_PARAGRAPH:,} are not split"
+            index: f"the paragraph has {len(text):,} characters; the limit is {LONGEST_PARAGRAPH:,}"
             for index, text in enumerate(texts)
             if len(text) > LONGEST_PARAGRAPH
         }
@@ -232,9 +232,9 @@ class SegmentSentences(Stage):
         empty = sorted(set(range(len(texts))).difference(taken, failed))
         rejects = rows.select(TEXT_REJECTS.names[:2]).take(pa.array(empty, pa.int64()))
         rejects = rejects.append_column("reason", pa.array(["no sentence"] * len(empty), pa.string()))
-        places = rows.select(["source", "article", "paragraph"]).take(pa.array(sorted(failed), pa.int64())).to_pylist()
+        records = rows.select(["source", "article", "paragraph"]).take(pa.array(sorted(failed), pa.int64())).to_pylist()
         quarantined = [
-            {"error": failed[index], "record": place} for index, place in zip(sorted(failed), places, strict=True)
+            {"error": failed[index], "record": record} for index, record in zip(sorted(failed), records, strict=True)
         ]
         return Result(table, rejects, quarantined, used=len(texts) - len(empty) - len(failed))
 

@@ -24,27 +24,32 @@ if TYPE_CHECKING:
     from distiller.evaluation.results import TaskResult
     from distiller.inference.word_distiller import WordDistiller
 
-app = new_app("Train and use word models made from a store of triples.")
+app = new_app("Train word models on a corpus of triples or pairs, and use them.")
 
-Model = Annotated[str, typer.Argument(help="Folder of a model or of a run, s3://…, or a hub id.", metavar="MODEL")]
-Backbone = Annotated[str | None, typer.Option(help="Where its frozen model is, if not where it was in training.")]
+Model = Annotated[
+    str,
+    typer.Argument(help="Folder of a model or of a run, s3://…, a hub id, or embedded:minilm-wic.", metavar="MODEL"),
+]
+Backbone = Annotated[
+    str | None, typer.Option(help="Folder or hub id of its frozen model, if it has moved since training.")
+]
 Device = Annotated[str, typer.Option(help="cpu, cuda or cuda:N; auto: a GPU if there is one.")]
 Span = Annotated[
     str | None,
     typer.Option(
-        help="Instead of the word, where it is in characters: for one that is there twice.", metavar="START:END"
+        help="Position of the word in characters, instead of the word: for one that occurs twice.", metavar="START:END"
     ),
 ]
 Kind = Annotated[
     Literal["meaning", "context", "baseline"],
-    typer.Option("--output", help="Which vectors; baseline: the frozen model's."),
+    typer.Option("--output", help="Which vectors to use; baseline: the frozen model's."),
 ]
 _NAMED_LINES = 5  # the number of skipped lines to name
 
 
 @app.callback()
 def _root() -> None:
-    """Train and use word models made from a store of triples."""
+    """Train word models on a corpus of triples or pairs, and use them."""
 
 
 @app.command()
@@ -61,14 +66,14 @@ def train(
     config: Config,
     address: Address = None,
     find_lr: Annotated[
-        bool, typer.Option("--find-lr", help="Only look for a good learning rate: raise it until the loss soars.")
+        bool, typer.Option("--find-lr", help="Only search for a learning rate: raise it until the loss explodes.")
     ] = False,
     overrides: Overrides = None,
     show_config: ShowConfig = False,
 ) -> None:
-    """Train a word model on a corpus of triples, or go on with it: the same command resumes.
+    """Train a word model on a corpus of triples or pairs. Run the same command again to resume.
 
-    Example: distiller train configs/distill_dev_real.yaml --set output=runs/mine
+    Example: distiller train configs/distill_contrast.yaml --set output=runs/mine
     """
     import yaml
 
@@ -87,12 +92,14 @@ def train(
 
 
 @app.command()
-def info(model: Model, as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
-    """What a model is: its frozen model, layers, training and validation.
+def info(
+    model: Model, as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False
+) -> None:
+    """Describe a model: its frozen model, layers, training and validation.
 
     Example: distiller info runs/mine
     """
-    from distiller.words.saved import load_saved
+    from distiller.words.saved import load_saved, ordered_text
 
     saved = load_saved(model)
     if as_json:
@@ -108,7 +115,7 @@ def info(model: Model, as_json: Annotated[bool, typer.Option("--json", help="Pri
         "trained on": saved.config["training"]["corpus"],
         "best after": f"{validation['step']:,} steps, {validation['epoch']:.1f} epochs",
         "held-out loss": f"{validation['loss']:.4f}",
-        "nearer to positive": f"{validation['ordered']:.1%} of held-out triples",
+        "nearer to positive": ordered_text(validation, bool(saved.config.get("residual"))),
     }
     for name, value in rows.items():
         say(f"{name:20}{value}")
@@ -116,15 +123,15 @@ def info(model: Model, as_json: Annotated[bool, typer.Option("--json", help="Pri
 
 @app.command()
 def report(
-    run_folder: Annotated[str, typer.Argument(help="Folder of a run, or s3://….", metavar="RUN")],
+    run_folder: Annotated[str, typer.Argument(help="Folder of a run, local or s3://….", metavar="RUN")],
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="The page to write; by default report.html in the run.", metavar="FILE"),
+        typer.Option("--output", "-o", help="HTML file to write; default: report.html in the run.", metavar="FILE"),
     ] = None,
 ) -> None:
-    """A training as a page for a browser: losses, their terms, how positives and negatives part, speed, scores.
+    """Write an HTML page about a training: losses and their terms, positives against negatives, speed, scores.
 
-    It needs nothing from the network; a training writes it too. Example: distiller report runs/mine -o training.html
+    The page works offline; training writes it, too. Example: distiller report runs/mine -o training.html
     """
     require("distiller report", extra="train")
     from distiller.training.report import write_report
@@ -140,14 +147,14 @@ def encode(
     output: Annotated[
         Literal["meaning", "context", "both", "baseline"], typer.Option(help="Which vectors to write.")
     ] = "meaning",
-    normalize: Annotated[bool, typer.Option("--normalize", help="Vectors of unit length.")] = False,
+    normalize: Annotated[bool, typer.Option("--normalize", help="Scale vectors to unit length.")] = False,
     skip_bad: Annotated[
-        bool, typer.Option("--skip-bad", help="Leave out lines that cannot be encoded; the first are named.")
+        bool, typer.Option("--skip-bad", help="Skip lines that cannot be encoded, and name the first of them.")
     ] = False,
     backbone: Backbone = None,
     device: Device = "auto",
 ) -> None:
-    """Write the vectors of words in context. Lines have `text` and `word`, or `span`, or `start` and `end`.
+    """Write the vectors of words in context. Lines have `text`, and `word`, `span` or `start` and `end`.
 
     Example: distiller encode runs/mine words.jsonl -o words.parquet
     """
@@ -161,14 +168,14 @@ def encode(
         nonlocal left_out
         left_out += 1
         if left_out <= _NAMED_LINES:
-            say(f"left out: {source}, line {bad.number}: {bad.reason}", err=True)
+            say(f"skipped: {source}, line {bad.number}: {bad.reason}", err=True)
 
     check_target(target)
     loaded = _load(model, backbone, device)
     with _counting("words") as so_far:
         count = encode_file(loaded, source, target, output, normalize, name if skip_bad else None, so_far)
     if left_out:
-        say(f"left out: {left_out:,} lines in all", err=True)
+        say(f"skipped: {left_out:,} lines in total", err=True)
     say(f"{count:,} words: {target}")
 
 
@@ -182,7 +189,7 @@ def _counting(what: str) -> Iterator[Callable[[int], None]]:
         yield lambda count: None
         return
     with console.status("") as line:
-        yield lambda count: line.update(f"{count:,} {what}, {count / (time.monotonic() - started):,.0f} a second")
+        yield lambda count: line.update(f"{count:,} {what}, {count / (time.monotonic() - started):,.0f} per second")
 
 
 @app.command()
@@ -191,35 +198,40 @@ def similarity(
     first: Annotated[str, typer.Argument(help="A text.")],
     second: Annotated[str, typer.Argument(help="Another.")],
     word: Annotated[str | None, typer.Option(help="The word in the first text.")] = None,
-    other_word: Annotated[str | None, typer.Option(help="The word in the second, if it is another.")] = None,
+    other_word: Annotated[str | None, typer.Option(help="The word in the second text, if it differs.")] = None,
     span: Span = None,
-    other_span: Annotated[str | None, typer.Option(help="The same for the second text.", metavar="START:END")] = None,
+    other_span: Annotated[
+        str | None, typer.Option(help="Position of the word in the second text.", metavar="START:END")
+    ] = None,
     backbone: Backbone = None,
     device: Device = "auto",
 ) -> None:
-    """How similar two words are where they stand.
+    """Print how similar two words are in their contexts.
 
     Example: distiller similarity runs/mine "The bank raised its rates." "They sat on the bank." --word bank
     """
-    spans = [_place(first, word, span), _place(second, other_word or (None if other_span else word), other_span)]
+    spans = [
+        _word_span(first, word, span),
+        _word_span(second, other_word or (None if other_span else word), other_span),
+    ]
     loaded = _load(model, backbone, device)
     for kind in loaded.outputs:
         vectors = loaded.encode([first, second], spans, output=kind)
         say(f"{kind:10}{loaded.similarity(vectors[0], vectors[1]).item():.3f}")
 
 
-def _place(text: str, word: str | None, span: str | None) -> tuple[int, int]:
-    """Return the place of the word in a text: where it is found, or where the user says."""
+def _word_span(text: str, word: str | None, span: str | None) -> tuple[int, int]:
+    """Return the span of the word in a text: where it is found, or where the user says."""
     from distiller.inference.spans import find_word
 
     if (word is None) == (span is None):
-        raise ConfigError(f"say which word of {text!r} is meant: by the word, or by its span, START:END")
+        raise ConfigError(f"which word of {text!r}? Give the word, or its span as START:END")
     if span is None:
         assert word is not None
         return find_word(text, word)
     start, _, end = span.partition(":")
     if not (start.isdecimal() and end.isdecimal()):
-        raise ConfigError(f"{span!r} is no span: expected START:END, such as 4:8, counted in characters")
+        raise ConfigError(f"{span!r} is not a span: expected START:END in characters, such as 4:8")
     return int(start), int(end)
 
 
@@ -230,12 +242,12 @@ def nearest(
     text: Annotated[str, typer.Option(help="A text.")],
     word: Annotated[str | None, typer.Option(help="The word in it.")] = None,
     span: Span = None,
-    k: Annotated[int, typer.Option("-k", min=1, help="How many to print.")] = 10,
+    k: Annotated[int, typer.Option("-k", min=1, help="Number of words to print.")] = 10,
     kind: Kind = "meaning",
     backbone: Backbone = None,
     device: Device = "auto",
 ) -> None:
-    """The words of a file that are nearest to a word in a text.
+    """Print the words of a file that are nearest to a word in a text.
 
     Example: distiller nearest runs/mine words.parquet --text "The bank raised its rates." --word bank
     """
@@ -243,33 +255,35 @@ def nearest(
     from corpusgen.io.terminal import marked
     from distiller.inference.encode_file import nearest_in_file
 
-    place = _place(text, word, span)
+    found = _word_span(text, word, span)
     loaded = _load(model, backbone, device)
-    for neighbour in nearest_in_file(loaded.encode(text, place, output=kind), loaded, candidates, kind, k):
+    for neighbour in nearest_in_file(loaded.encode(text, found, output=kind), loaded, candidates, kind, k):
         say(f"{neighbour.cosine:.3f}  {visible(marked(neighbour.text, *neighbour.span))}")
 
 
 @app.command()
 def evaluate(
     model: Annotated[str | None, typer.Argument(help="A trained model.", metavar="[MODEL]")] = None,
-    data: Annotated[str, typer.Option(help="Folder with a folder for each benchmark.")] = "eval",
-    baseline: Annotated[str | None, typer.Option(help="Instead of a model: an encoder as it is.")] = None,
-    static: Annotated[str | None, typer.Option(help="Instead of a model: a file of static vectors.")] = None,
+    data: Annotated[str, typer.Option(help="Folder with one subfolder per benchmark.")] = "eval",
+    baseline: Annotated[str | None, typer.Option(help="Evaluate a plain encoder instead of MODEL.")] = None,
+    static: Annotated[str | None, typer.Option(help="Evaluate a file of static vectors instead of MODEL.")] = None,
     compare: Annotated[
         str | None,
-        typer.Option(help="Another trained model, with --static another file, compared on the same items."),
+        typer.Option(help="Trained model to compare with on the same items; with --static, another file."),
     ] = None,
-    compare_backbone: Annotated[str | None, typer.Option(help="Where the frozen model of that one is.")] = None,
-    tasks: Annotated[str | None, typer.Option(help="Only these, for example wic,scws,stsb.")] = None,
-    verbose: Annotated[bool, typer.Option("--verbose", help="Scores of sub-corpora too.")] = False,
+    compare_backbone: Annotated[
+        str | None, typer.Option(help="Folder or hub id of the frozen model of --compare.")
+    ] = None,
+    tasks: Annotated[str | None, typer.Option(help="Only these benchmarks, for example wic,scws,stsb.")] = None,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Also show scores of sub-corpora.")] = False,
     json_file: Annotated[str | None, typer.Option("--json", help="Write the scores to this file.")] = None,
     markdown_file: Annotated[str | None, typer.Option("--markdown", help="Write a table for a model card.")] = None,
-    report_file: Annotated[str | None, typer.Option("--report", help="Write a page with plots.")] = None,
-    card: Annotated[bool, typer.Option("--card", help="Put the table into the model's card.")] = False,
+    report_file: Annotated[str | None, typer.Option("--report", help="Write an HTML page with plots.")] = None,
+    card: Annotated[bool, typer.Option("--card", help="Add the table to the model card.")] = False,
     backbone: Backbone = None,
     device: Device = "auto",
 ) -> None:
-    """Score vectors on the field's benchmarks, with intervals, beside the frozen model's own vectors.
+    """Score vectors on standard benchmarks, with confidence intervals, next to the frozen model's own vectors.
 
     Example: distiller evaluate runs/mine --data eval --report report.html
     """
@@ -277,18 +291,18 @@ def evaluate(
     from distiller.evaluation.page import to_html
     from distiller.evaluation.report import to_markdown
     from distiller.inference.output_files import check_target, write_text
-    from distiller.words.saved import card_place, put_in_card
+    from distiller.words.saved import card_location, put_in_card
 
     if [model, baseline, static].count(None) != 2:
-        raise ConfigError("give one of MODEL, --baseline and --static")
+        raise ConfigError("give exactly one of MODEL, --baseline and --static")
     if backbone and not model:
-        raise ConfigError("--backbone: only a trained model is on a frozen one")
+        raise ConfigError("--backbone: only for a trained model (MODEL)")
     if compare_backbone and (static or not compare):
-        raise ConfigError("--compare-backbone: there is no other trained model to compare with")
+        raise ConfigError("--compare-backbone: only together with --compare and a trained model")
     if card and not model:
-        raise ConfigError("--card: only a trained model has a card")
+        raise ConfigError("--card: only for a trained model (MODEL)")
     if card and model:
-        card_place(model)
+        card_location(model)
     for target in filter(None, (json_file, markdown_file, report_file)):
         check_target(target)
     chosen = tasks.split(",") if tasks else None
@@ -310,12 +324,11 @@ def evaluate(
 def _show(evaluation: Evaluation, verbose: bool) -> None:
     from rich.console import Console
 
-    from distiller.evaluation.report import comparison_table, notes, table
+    from distiller.evaluation.report import notes, terminal
 
     console = Console(width=None if Console().is_terminal else 120)
-    console.print(table(evaluation, verbose))
-    if evaluation.compared:
-        console.print(comparison_table(evaluation.compared))
+    for part in terminal(evaluation, verbose):
+        console.print(part)
     for line in notes(evaluation):
         say(line)
 
@@ -355,22 +368,24 @@ def _evaluation(
 def _say_done(result: TaskResult) -> None:
     """Print the scores of a task as soon as it is done, because some tasks take minutes."""
     scores = ", ".join(f"{kind} {100 * score.value:.1f}" for kind, score in result.scores.items())
-    say(f"{result.task}: {scores}", err=True)
+    say(f"{result.label}: {scores}", err=True)
 
 
 @app.command()
 def analyze(
     model: Model,
-    data: Annotated[str, typer.Option(help="Folder of benchmarks that has paws_wiki/ or stsb/.")] = "eval",
+    data: Annotated[str, typer.Option(help="Folder of benchmarks that contains paws_wiki/ or stsb/.")] = "eval",
     text_file: Annotated[
         str | None,
-        typer.Option("--texts", help="File with a sentence a line for the probes, if not the benchmark's."),
+        typer.Option(
+            "--texts", help="File with one sentence per line for the probes; default: those of the benchmark."
+        ),
     ] = None,
     json_file: Annotated[str | None, typer.Option("--json", help="Write the figures to this file.")] = None,
     backbone: Backbone = None,
     device: Device = "auto",
 ) -> None:
-    """What meaning and context vectors hold: layers, similarities in paraphrases, and what probes read from them.
+    """Analyse meaning and context vectors: layers, similarities in paraphrases, and what probes can read from them.
 
     Example: distiller analyze runs/mine --data eval --texts sentences.txt
     """

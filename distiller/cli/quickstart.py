@@ -11,12 +11,12 @@ from corpusgen.io.command_line import say
 
 
 def quickstart(
-    folder: Annotated[str, typer.Option(help="Where everything goes.")] = "quickstart",
+    folder: Annotated[str, typer.Option(help="Folder for everything that is made.")] = "quickstart",
     targets: Annotated[
-        int | None, typer.Option(help="Words in context to begin with; fewer are faster.", min=50)
+        int | None, typer.Option(help="Number of targets to start with; fewer are faster.", min=50)
     ] = None,
 ) -> None:
-    """Try everything in minutes on this machine: corpus, training, evaluation. The same command resumes.
+    """Try everything in minutes on this machine: corpus, training, evaluation. Run it again to resume.
 
     Example: corpusgen quickstart
     """

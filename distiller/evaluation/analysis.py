@@ -21,7 +21,7 @@ from distiller.evaluation.plots import in_order
 from distiller.evaluation.probes import AMOUNT, KNOWN_CLASS, LINEAR_CLASS, Method, Probe, probe
 from distiller.evaluation.results import Encoder, Score, Vectors
 from distiller.evaluation.word_samples import (
-    Place,
+    Occurrence,
     ProbeItems,
     WordPairs,
     frequent_words,
@@ -31,6 +31,7 @@ from distiller.evaluation.word_samples import (
     word_pairs,
 )
 from distiller.inference.word_distiller import WordDistiller
+from distiller.words.model import WordModel
 
 _SENTENCE_PAIRS = 500  # paraphrases, and as many non-paraphrases
 _TEXTS = 2000
@@ -91,14 +92,14 @@ def analyse(
         "word identity": (KNOWN_CLASS, frequent_words(sample)),
         "part of speech": (LINEAR_CLASS, parts_of_speech(sample)),
     }
-    asked = [place for group in groups for pair in group.pairs for place in pair]
-    asked += [place for _, of_probe in items.values() for place in of_probe.places]
+    asked = [occurrence for group in groups for pair in group.pairs for occurrence in pair]
+    asked += [occurrence for _, of_probe in items.values() for occurrence in of_probe.occurrences]
     if not asked:
-        raise ConfigError("nothing to analyse the model with: give pairs of English sentences, or English texts")
+        raise ConfigError("nothing to analyse the model with; give pairs of English sentences, or English texts")
     # Sort by text, so that the words of a text share a run of the frozen model.
-    places = sorted(set(asked))
-    say(f"analysing with {len(places):,} words in {len({text for text, _ in places}):,} texts")
-    found = _Encoded(ModelEncoder(model), places)
+    occurrences = sorted(set(asked))
+    say(f"analysing with {len(occurrences):,} words in {len({text for text, _ in occurrences}):,} texts")
+    found = _Encoded(ModelEncoder(model), occurrences)
     compared = [_mean_cosines(group, found, say) for group in groups]
     probed = [_probe(name, *of_probe, found, say) for name, of_probe in items.items()]
     return Analysis(
@@ -110,26 +111,26 @@ def analyse(
 
 
 class _Encoded:
-    """The vectors of places, and the counts of places without one."""
+    """The vectors of occurrences, and the counts of occurrences without one."""
 
-    def __init__(self, encoder: Encoder, places: Sequence[Place]) -> None:
-        texts, spans = [text for text, _ in places], [span for _, span in places]
+    def __init__(self, encoder: Encoder, occurrences: Sequence[Occurrence]) -> None:
+        texts, spans = [text for text, _ in occurrences], [span for _, span in occurrences]
         self.vectors: Mapping[str, Vectors]
         self.vectors, reasons = encoder.words(texts, spans)
-        numbered = enumerate(zip(places, reasons, strict=True))
-        self.rows = {place: row for row, (place, reason) in numbered if reason is None}
+        numbered = enumerate(zip(occurrences, reasons, strict=True))
+        self.rows = {occurrence: row for row, (occurrence, reason) in numbered if reason is None}
         self.skipped = dict(Counter(reason for reason in reasons if reason is not None))
 
-    def of(self, places: Sequence[Place]) -> dict[str, Vectors]:
-        """Return the vectors (n, d) of places by kind; each place must have one."""
-        rows = [self.rows[place] for place in places]
+    def of(self, occurrences: Sequence[Occurrence]) -> dict[str, Vectors]:
+        """Return the vectors (n, d) of occurrences by kind; each occurrence must have one."""
+        rows = [self.rows[occurrence] for occurrence in occurrences]
         return {kind: vectors[rows] for kind, vectors in self.vectors.items()}
 
 
-def _attention(model: WordDistiller, places: Sequence[Place]) -> Attention | None:
-    if model.model is None or not places:
-        return None
-    some = places[:: -(-len(places) // _ATTENDING_WORDS)]
+def _attention(model: WordDistiller, occurrences: Sequence[Occurrence]) -> Attention | None:
+    if not isinstance(model.model, WordModel) or not occurrences:
+        return None  # other distillers have no attention
+    some = occurrences[:: -(-len(occurrences) // _ATTENDING_WORDS)]
     states, _ = model.backbone.states([text for text, _ in some], [span for _, span in some])
     with torch.inference_mode():
         layers = model.model.layers(torch.from_numpy(states).to(model.backbone.device))
@@ -142,9 +143,9 @@ def _attention(model: WordDistiller, places: Sequence[Place]) -> Attention | Non
 
 def _mean_cosines(group: WordPairs, found: _Encoded, say: Callable[[str], None]) -> PairCosines | None:
     numbered = zip(group.pairs, group.sentences, strict=True)
-    kept = [(pair, number) for pair, number in numbered if all(place in found.rows for place in pair)]
+    kept = [(pair, number) for pair, number in numbered if all(occurrence in found.rows for occurrence in pair)]
     if not kept:
-        say(f"{group.name}: there are none")
+        say(f"{group.name}: none")
         return None
     firsts, seconds = (found.of([pair[side] for pair, _ in kept]) for side in (0, 1))
     _, sentences = np.unique([number for _, number in kept], return_inverse=True)
@@ -164,11 +165,11 @@ def _mean_over_sentences(values: Values, sentences: npt.NDArray[np.int64]) -> Sc
 
 
 def _probe(name: str, method: Method, items: ProbeItems, found: _Encoded, say: Callable[[str], None]) -> Probe | None:
-    kept = np.array([place in found.rows for place in items.places], bool)
-    vectors = found.of([place for place in items.places if place in found.rows])
+    kept = np.array([occurrence in found.rows for occurrence in items.occurrences], bool)
+    vectors = found.of([occurrence for occurrence in items.occurrences if occurrence in found.rows])
     made = probe(name, method, vectors, items.targets[kept], items.held_out[kept])
     if made is None:
-        say(f"probe of {name}: {kept.sum():,} words are too few, or too much alike; give more texts")
+        say(f"probe of {name}: {kept.sum():,} words are too few or too similar; give more texts")
     return made
 
 
@@ -185,8 +186,8 @@ def tables(analysis: Analysis) -> Iterator[Table]:
     if analysis.attention:
         of = analysis.attention
         rows = [
-            [str(layer), *(f"{100 * weights[place]:.1f}" for weights in of.weights.values())]
-            for place, layer in enumerate(of.layers)
+            [str(layer), *(f"{100 * weights[row]:.1f}" for weights in of.weights.values())]
+            for row, layer in enumerate(of.layers)
         ]
         yield _table("attention to layers", ["layer", *of.weights], rows)
     if analysis.cosines:
@@ -204,8 +205,8 @@ def tables(analysis: Analysis) -> Iterator[Table]:
 
 def _table(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
     drawn = Table(title=Text(title, "bold"), title_justify="left", box=None, padding=(0, 1, 0, 0), pad_edge=False)
-    for place, head in enumerate(heads):
-        drawn.add_column(head, justify="right" if place else "left", no_wrap=place > 0)
+    for column, head in enumerate(heads):
+        drawn.add_column(head, justify="right" if column else "left", no_wrap=column > 0)
     for row in rows:
         drawn.add_row(*row)
     return drawn

@@ -12,11 +12,12 @@ import numpy.typing as npt
 
 from corpusgen.models.vectors import WordVectors
 from distiller.evaluation.metrics import STATISTICS, paired_bootstrap
-from distiller.evaluation.report import Comparison, Difference, Evaluation
+from distiller.evaluation.report import Comparison, Evaluation, TaskDifference
 from distiller.evaluation.results import TaskResult, Vectors
 from distiller.evaluation.static import StaticVectors, find_static_tasks
 from distiller.evaluation.tasks import find_tasks
-from distiller.inference.word_distiller import NOTHING_READ, WordDistiller
+from distiller.inference.vectors import NOTHING_READ
+from distiller.inference.word_distiller import WordDistiller
 
 _WORDS_AT_ONCE = 2048
 _BASELINE, _MEANING = "baseline", "meaning"
@@ -87,7 +88,7 @@ def evaluate(
             on_result(result)
     compared = None
     if _MEANING in model.outputs:
-        compared = compare(results, results, "the frozen model itself", _MEANING, _BASELINE)
+        compared = compare(results, results, "the frozen model", _MEANING, _BASELINE)
     return Evaluation(name, model.backbone.settings.model, results, time.monotonic() - started, compared)
 
 
@@ -107,22 +108,22 @@ def compare(
     Both must have been run on the same data. A task that only one of them ran has no difference.
     """
     other_kind = other_kind or kind
-    of_theirs = {result.task: result for result in theirs}
-    differences = [_difference(result, of_theirs.pop(result.task, None), kind, other_kind) for result in ours]
+    of_theirs = {result.label: result for result in theirs}
+    differences = [_difference(result, of_theirs.pop(result.label, None), kind, other_kind) for result in ours]
     differences += [_no_difference(result, kind) for result in of_theirs.values()]
     return Comparison(other, differences)
 
 
-def _difference(ours: TaskResult, theirs: TaskResult | None, kind: str, other_kind: str) -> Difference:
-    if theirs is None or ours.gold is None or ours.places is None or theirs.places is None:
+def _difference(ours: TaskResult, theirs: TaskResult | None, kind: str, other_kind: str) -> TaskDifference:
+    if theirs is None or ours.gold is None or ours.item_indices is None or theirs.item_indices is None:
         return _no_difference(ours, kind)
-    rows_of_theirs = {tuple(place): row for row, place in enumerate(theirs.places.tolist())}
-    rows = enumerate(map(tuple, ours.places.tolist()))
-    pairs = [(row, rows_of_theirs[place]) for row, place in rows if place in rows_of_theirs]
+    rows_of_theirs = {tuple(item): row for row, item in enumerate(theirs.item_indices.tolist())}
+    rows = enumerate(map(tuple, ours.item_indices.tolist()))
+    pairs = [(row, rows_of_theirs[item]) for row, item in rows if item in rows_of_theirs]
     first, second = np.array(pairs, np.int64).reshape(-1, 2).T
     figures: tuple[float, float, float, float] = (np.nan, np.nan, np.nan, np.nan)
     if pairs and np.isfinite([ours.scores[kind].value, theirs.scores[other_kind].value]).all():
-        _, sizes = np.unique(ours.places[first, 0], return_counts=True)
+        _, sizes = np.unique(ours.item_indices[first, 0], return_counts=True)
         figures = paired_bootstrap(
             STATISTICS[ours.metric],
             _predicted(ours, kind)[first],
@@ -130,11 +131,13 @@ def _difference(ours: TaskResult, theirs: TaskResult | None, kind: str, other_ki
             (ours.gold == 1 if ours.metric == "accuracy" else ours.gold)[first],
             parts=sizes.tolist(),
         )
-    return Difference(ours.task, kind, *figures, len(pairs), ours.items + theirs.items - 2 * len(pairs))
+    unpaired = ours.items + theirs.items - 2 * len(pairs)
+    return TaskDifference(ours.task, kind, *figures, len(pairs), unpaired, ours.metric, ours.second)
 
 
-def _no_difference(result: TaskResult, kind: str) -> Difference:
-    return Difference(result.task, kind, np.nan, np.nan, np.nan, np.nan, 0, result.items)
+def _no_difference(result: TaskResult, kind: str) -> TaskDifference:
+    unknown = (np.nan, np.nan, np.nan, np.nan)
+    return TaskDifference(result.task, kind, *unknown, 0, result.items, result.metric, result.second)
 
 
 def _predicted(result: TaskResult, kind: str) -> npt.NDArray[Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -29,7 +29,7 @@ class SentencePair:
     gold: float
 
     @property
-    def places(self) -> tuple[tuple[str, Span | None], ...]:
+    def occurrences(self) -> tuple[tuple[str, Span | None], ...]:
         """Return the two things to compare: whole texts."""
         return tuple((text, None) for text in self.texts)
 
@@ -41,7 +41,7 @@ class WordPair(SentencePair):
     spans: tuple[Span, Span]
 
     @property
-    def places(self) -> tuple[tuple[str, Span | None], ...]:
+    def occurrences(self) -> tuple[tuple[str, Span | None], ...]:
         """Return the two things to compare: words with their texts and spans."""
         return tuple(zip(self.texts, self.spans, strict=True))
 
@@ -52,6 +52,19 @@ class ItemSet:
 
     pairs: Sequence[SentencePair]
     skipped: Sequence[Skipped]
+
+
+def chosen_tasks(
+    names: Iterable[str] | None, known: Collection[str], found: Collection[str], why_absent: Callable[[str], str]
+) -> list[str]:
+    """Return the tasks to run, by default all that were found; raise ConfigError for a name that is not among them."""
+    chosen = list(found if names is None else dict.fromkeys(names))
+    for name in chosen:
+        if name not in known:
+            raise ConfigError(f"no such task: {name}; choose from {', '.join(known)}")
+        if name not in found:
+            raise ConfigError(f"{why_absent(name)}; found only {', '.join(found)}")
+    return chosen
 
 
 def collect(
@@ -70,7 +83,7 @@ def collect(
                 items.append(item)
     if not items:
         why = f": {skipped[0].item}: {skipped[0].reason}" if skipped else ""
-        raise ConfigError(f"{path} has no item to evaluate with{why}. Is it the set's original file?")
+        raise ConfigError(f"{path} has no usable items{why}; give the original file of the benchmark")
     return items, skipped
 
 
@@ -79,7 +92,7 @@ def read_text(path: Path) -> str:
     try:
         return path.read_bytes().decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} cannot be read: {error}") from error
+        raise ConfigError(f"cannot read {path}: {error}") from error
 
 
 def read_lines(path: Path) -> list[str]:
@@ -105,7 +118,7 @@ def check_header(path: Path, names: Sequence[str], needed: Iterable[str]) -> Non
     missing = [name for name in needed if name not in names]
     if missing:
         raise ConfigError(
-            f"{path} has no column {', '.join(missing)} in its first line: is it the set's original file?"
+            f"{path} has no column {', '.join(missing)} in its first line; give the original file of the benchmark"
         )
 
 
@@ -120,7 +133,7 @@ def number(text: str) -> float:
     """Parse a finite number."""
     value = float(text)
     if not math.isfinite(value):
-        raise ValueError(f"{text} is no score")
+        raise ValueError(f"{text} is not a score")
     return value
 
 

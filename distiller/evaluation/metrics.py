@@ -16,7 +16,7 @@ Statistic = Callable[..., Values]
 """A figure of arrays over the same items; arrays (resamples, items) give one figure per resample."""
 
 _AT_ONCE = 1 << 20  # resampled values in memory
-_THRESHOLDS = np.arange(101) / 100
+_RANGE_OF_COSINES = 2.0
 
 
 class Difference(NamedTuple):
@@ -81,8 +81,32 @@ def accuracy(predicted: npt.ArrayLike, gold: npt.ArrayLike) -> Values:
     return right.mean(-1) if right.shape[-1] else np.full(right.shape[:-1], np.nan)
 
 
+def auc(predicted: npt.ArrayLike, gold: npt.ArrayLike) -> Values:
+    """Return the area under the ROC curve: the share of pairs of an item with gold 1 and another item, in which the
+    first has the higher prediction. Equal predictions count half. NaN without such pairs, or if a prediction is NaN.
+    """
+    values, same = np.asarray(predicted, np.float64), np.asarray(gold) == 1
+    if not values.shape[-1]:
+        return np.full(values.shape[:-1], np.nan)
+    order = values.argsort(-1)
+    ranked, same = np.take_along_axis(values, order, -1), np.take_along_axis(same, order, -1)
+    places = np.arange(values.shape[-1])
+    rises = ranked[..., 1:] != ranked[..., :-1]
+    edge = np.ones((*values.shape[:-1], 1), bool)
+    first = np.maximum.accumulate(np.where(np.concatenate([edge, rises], -1), places, 0), -1)
+    last = np.where(np.concatenate([rises, edge], -1), places, places[-1])
+    last = np.minimum.accumulate(last[..., ::-1], -1)[..., ::-1]  # first and last place of those equal to each
+    others = np.concatenate([np.zeros_like(edge, np.int64), np.cumsum(~same, -1)], -1)  # below each place
+    beaten = (np.take_along_axis(others, first, -1) + np.take_along_axis(others, last + 1, -1)) / 2
+    pairs = same.sum(-1) * others[..., -1]
+    unknown = (pairs == 0) | np.isnan(ranked[..., -1])  # NaN is sorted to the end
+    areas: Values = (beaten * same).sum(-1) / np.where(unknown, np.nan, pairs)
+    return areas
+
+
 STATISTICS: Mapping[str, Statistic] = {
     "accuracy": accuracy,
+    "AUC": auc,
     "Pearson": pearson,
     "uncentred Pearson": uncentred_pearson,
     "Spearman": spearman,
@@ -91,9 +115,28 @@ STATISTICS: Mapping[str, Statistic] = {
 
 
 def best_threshold(similarities: npt.ArrayLike, gold: npt.ArrayLike) -> float:
-    """Return the threshold among 0, .01 … 1 that decides "same" best; the lowest if several are equal."""
-    same = np.asarray(similarities) >= _THRESHOLDS[:, None]  # (thresholds, items)
-    return float(_THRESHOLDS[accuracy(same, np.asarray(gold, bool)).argmax()])
+    """Return the threshold that decides "same" best, for similarities at or above it; there must be some.
+
+    It is sought among the middles between neighbouring different similarities, and one value below and one above any
+    cosine, which decide all items alike. So it does not matter how narrow a range a model's similarities have. Of
+    several that are equally good it is the middle one, and of two in the middle the lower.
+    """
+    values, places = np.unique(np.asarray(similarities, np.float64), return_inverse=True)
+    same = np.asarray(gold, bool)
+    # At a threshold just below values[n], what is lower is decided "different": right if it is.
+    different_below, same_below = (
+        np.concatenate([[0], np.cumsum(np.bincount(places[chosen], minlength=len(values)))]) for chosen in (~same, same)
+    )
+    right = different_below + same.sum() - same_below
+    best = np.flatnonzero(right == right.max())
+    place = int(best[(len(best) - 1) // 2])
+    if place == 0:
+        return float(values[0]) - _RANGE_OF_COSINES
+    if place == len(values):
+        return float(values[-1]) + _RANGE_OF_COSINES
+    low, high = values[place - 1 : place + 1].tolist()
+    middle: float = low + (high - low) / 2
+    return middle if middle > low else high  # no number lies between them
 
 
 def cosines(a: npt.NDArray[np.floating[Any]], b: npt.NDArray[np.floating[Any]]) -> Values:

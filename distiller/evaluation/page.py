@@ -6,9 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from markupsafe import Markup
-
-from corpusgen.pages.html import render_page
+from corpusgen.pages.html import Figure, render_page
 from distiller.evaluation.plots import panel_caption, scores_chart, similarity_panels
 from distiller.evaluation.report import (
     COMPARED,
@@ -21,6 +19,7 @@ from distiller.evaluation.report import (
     reasons,
     rows,
     skipped_of,
+    verdict,
     with_skipped,
 )
 from distiller.evaluation.results import Skipped
@@ -29,15 +28,17 @@ _FOLDER = "distiller/evaluation"
 SCORES_STYLE = f"{_FOLDER}/scores.css"
 """The style of the tables of scores.html.j2."""
 _READING = {
-    "baseline": "vectors of the frozen model as it is",
-    "meaning": "vectors distilled to hold what a word means, whatever it stands beside",
-    "context": "vectors distilled to hold the rest: they should say little of what a word means",
-    "static": "one vector a word, the same in every text",
-    "accuracy": "share of right answers; pairs count as of one meaning from a threshold on that other pairs gave",
-    "Spearman": "whether similarities rise in the order of people's ratings: 100 is the same order, 0 none in common",
-    "uncentred Pearson": "whether similarities change in the direction and in proportion to people's ratings: 100 is "
-    "always the same proportion, 0 no relation",
-    "Pearson": "whether similarities rise in proportion to people's ratings: 100 is a straight line, 0 no relation",
+    "baseline": "vectors of the frozen model itself",
+    "meaning": "vectors distilled to hold the meaning of a word, independent of its context",
+    "context": "vectors distilled to hold everything else: they should say little about the meaning of a word",
+    "static": "one vector per word, the same in every text",
+    "accuracy": "percentage of correct answers; pairs above a threshold, set on other pairs, count as the same meaning",
+    "AUC": "how often a pair of one meaning is more similar than a pair of two, without any threshold: 100 is always, "
+    "50 is chance",
+    "Spearman": "whether similarities rank items as people rate them: 100 is the same order, 0 is no relation",
+    "uncentred Pearson": "whether similarities change in the same direction and proportion as people's ratings: 100 is "
+    "always the same proportion, 0 is no relation",
+    "Pearson": "whether similarities are proportional to people's ratings: 100 is a straight line, 0 is no relation",
 }
 
 
@@ -47,7 +48,7 @@ class TaskPanels:
 
     task: str
     caption: str
-    pictures: Sequence[Markup]
+    figures: Sequence[Figure]
 
 
 @dataclass(frozen=True)
@@ -73,8 +74,9 @@ def to_html(evaluation: Evaluation) -> str:
         rows=list(rows(evaluation)),
         note=note(evaluation),
         rows_with_parts=list(rows(evaluation, verbose=True)) if has_parts else [],
-        chart=Markup(scores_chart(evaluation.results)) if evaluation.kinds else None,
-        other=compared.other if compared else None,
+        chart=scores_chart(evaluation.results) if evaluation.kinds else None,
+        verdict=verdict(evaluation),
+        compared_title=compared.title if compared else None,
         compared_heads=COMPARED,
         differences=[Row("task", cells) for cells in compared_cells(compared)] if compared else [],
         compared_note=PAIRED,
@@ -87,6 +89,4 @@ def to_html(evaluation: Evaluation) -> str:
 def _panels(evaluation: Evaluation) -> list[TaskPanels]:
     """Draw the panels of all tasks that have panels."""
     drawn = [(result, similarity_panels(result)) for result in evaluation.results]
-    return [
-        TaskPanels(result.task, panel_caption(result), list(map(Markup, panels))) for result, panels in drawn if panels
-    ]
+    return [TaskPanels(result.task, panel_caption(result), figures) for result, figures in drawn if figures]

@@ -21,6 +21,6 @@ _STATIC = {
     "ASE BERT-12 best layer": (0.6948, 0.6768, 0.5195, 0.3889, 0.4343),
 }
 STATIC: dict[str, dict[str, float]] = {
-    task: {name: scores[place] for name, scores in _STATIC.items()} for place, task in enumerate(_STATIC_TASKS)
+    task: {name: scores[column] for name, scores in _STATIC.items()} for column, task in enumerate(_STATIC_TASKS)
 }
 """Scores by benchmark and method: X2Static, and ASE of Bommasani et al. (2020), as Gupta & Jaggi (2021) report."""

@@ -2,6 +2,8 @@
 
 A rule is a function of vectors with their targets and of other vectors, and returns the targets that it predicts for
 the others. It sees all features with mean 0 and variance 1, so that vectors of any scale have the same chance.
+
+Shapes: N known items, M others, D dimensions; a rule takes (N, D), (N,) and (M, D), and returns (M,).
 """
 
 from __future__ import annotations

@@ -17,22 +17,22 @@ from distiller.evaluation.plots import in_order
 from distiller.evaluation.results import Score, Skipped, TaskResult
 
 _INTERVALS = (
-    "Scores are times 100. Brackets hold bootstrap intervals of 95 %: how much a score would vary with other items of "
-    "the same kind, not with another training."
+    "Scores are multiplied by 100. Brackets hold 95 % bootstrap intervals: how much a score would vary with other "
+    "items of the same kind, not with another training run."
 )
-_PAPER = " The paper's scores are those it reports for BERT-large"
-_OTHER_ITEMS = ", in part of other items, as its rows say"
-_PUBLISHED = " Other rows are published scores of static vectors made of BERT-base."
+_PAPER = " The paper's scores are those reported for BERT-large"
+_OTHER_ITEMS = ", some of them for other items, as the rows say"
+_PUBLISHED = " Other rows are published scores of static vectors derived from BERT-base."
 _BOLD = " Bold is the better of baseline and meaning where their intervals do not overlap."
-COMPARED = ["task", "vectors", "items", "difference", "p"]
+COMPARED = ["task", "metric", "items", "difference", "p"]
 PAIRED = (
-    "Both models on the same items: what is above zero speaks for the one that is evaluated here. Unpaired are items "
-    "that only one of them could score; they do not count."
+    "Differences are multiplied by 100, on the same items, with 95 % intervals: above zero, the vectors evaluated here "
+    "are better. Unpaired items are those that only one of the two could score; they are not compared."
 )
 
 
 @dataclass(frozen=True)
-class Difference:
+class TaskDifference:
     """The lead of a model over another on the same items, with its 95 % interval."""
 
     task: str
@@ -46,6 +46,9 @@ class Difference:
     """The number of items that both scored, which the difference is about."""
     unpaired: int = 0
     """The number of items that only one scored."""
+    metric: str = ""
+    second: bool = False
+    """Whether it is about a second figure of the same items: a set counts once."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +56,13 @@ class Comparison:
     """A comparison with another model: positive differences favour the evaluated model."""
 
     other: str
-    differences: list[Difference]
+    differences: list[TaskDifference]
+
+    @property
+    def title(self) -> str:
+        """Return what is compared."""
+        kinds = in_order(each.kind for each in self.differences)
+        return f"{' and '.join(kinds)} vectors compared with {self.other}".lstrip()
 
 
 @dataclass
@@ -88,11 +97,58 @@ class Row:
     """The number of the cell to print bold."""
 
 
+def verdict(evaluation: Evaluation) -> str:
+    """Say in one sentence on how many sets the vectors are above, below or like those they are compared with.
+
+    A difference counts if its interval of 95 % does not hold zero; the clearest has the end nearest to zero farthest
+    from it. A set counts once, and only if its items could be compared. Empty if there is none.
+    """
+    compared = evaluation.compared
+    known = [each for each in compared.differences if not each.second] if compared else []
+    known = [each for each in known if math.isfinite(each.low) and math.isfinite(each.high)]
+    if compared is None or not known:
+        return ""
+    gains, losses = [each for each in known if each.low > 0], [each for each in known if each.high < 0]
+    who, whom, sets = f"{known[0].kind.capitalize()} vectors are", compared.other, len(known)
+    if not gains and not losses:
+        return f"{who} not distinguishable from {whom} on {_of_sets(0, sets)}."
+    clear = [("above", "gain", gains, lambda each: each.low), ("below", "loss", losses, lambda each: -each.high)]
+    clear = [kind for kind in clear if kind[2]]
+    places = [f"{where} {whom} on {_of_sets(len(found), sets)}" for where, _, found, _ in clear]
+    if rest := sets - len(gains) - len(losses):
+        places.append(f"not distinguishable on {'the other' if rest == 1 else f'the other {rest}'}")
+    named = []
+    for _, name, found, clearness in clear:
+        best = max(found, key=clearness)
+        named.append(f"the clearest {name} is {best.task}, {_interval(best.difference, best.low, best.high, sign='+')}")
+    return f"{who} {_listed(places)}; {_listed(named)}."
+
+
+def _of_sets(count: int, sets: int) -> str:
+    if sets == 1:
+        return "the only set"
+    return f"any of {sets} sets" if not count else f"all {sets} sets" if count == sets else f"{count} of {sets} sets"
+
+
+def _listed(parts: Sequence[str]) -> str:
+    *before, last = parts
+    return f"{', '.join(before)} and {last}" if before else last
+
+
+def terminal(evaluation: Evaluation, verbose: bool = False) -> Iterator[Table | Text]:
+    """Yield what a terminal shows: the verdict, the differences, then the scores."""
+    if said := verdict(evaluation):
+        yield Text(f"{said}\n")
+    if evaluation.compared:
+        yield comparison_table(evaluation.compared)
+    yield table(evaluation, verbose)
+
+
 def table(evaluation: Evaluation, verbose: bool = False) -> Table:
     """Return a terminal table with a row for each task, and with `verbose` for each of its parts."""
     drawn = _terminal_table(evaluation.title, heads(evaluation))
     for row in rows(evaluation, verbose):
-        cells = [Text(cell, "bold" if place == row.best else "") for place, cell in enumerate(row.cells)]
+        cells = [Text(cell, "bold" if column == row.best else "") for column, cell in enumerate(row.cells)]
         cells[0].pad_left({"task": 0, "part": 2, "paper": 2}[row.role])
         drawn.add_row(*cells, style="dim" if row.role == "paper" else None)
     return drawn
@@ -100,7 +156,7 @@ def table(evaluation: Evaluation, verbose: bool = False) -> Table:
 
 def comparison_table(comparison: Comparison) -> Table:
     """Return a terminal table of the differences from the other model."""
-    drawn = _terminal_table(f"compared with {comparison.other}", COMPARED)
+    drawn = _terminal_table(comparison.title, COMPARED)
     for cells in compared_cells(comparison):
         drawn.add_row(*map(Text, cells))
     return drawn
@@ -109,20 +165,21 @@ def comparison_table(comparison: Comparison) -> Table:
 def to_json(evaluation: Evaluation) -> dict[str, Any]:
     """Return everything but the predictions and ratings of single items as JSON values; unknown figures are None."""
     plain: dict[str, Any] = _plain(asdict(evaluation))
-    return plain
+    return {**plain, "verdict": verdict(evaluation)}
 
 
 def to_markdown(evaluation: Evaluation) -> str:
-    """Render the evaluation as Markdown for a model card."""
+    """Render the evaluation as Markdown for a model card: the verdict and the differences, then the scores."""
+    blocks = [_literal(said)] if (said := verdict(evaluation)) else []
+    if evaluation.compared:
+        differences = [[_literal(cell) for cell in cells] for cells in compared_cells(evaluation.compared)]
+        title = _literal(evaluation.compared.title)
+        blocks += [f"{title[:1].upper()}{title[1:]}:", _markdown_table(COMPARED, differences), PAIRED]
     lines = []
     for row in rows(evaluation):
         cells = [_literal(cell) for cell in row.cells]
-        lines.append([f"**{cell}**" if place == row.best else cell for place, cell in enumerate(cells)])
-    blocks = [_markdown_table(heads(evaluation), lines), note(evaluation)]
-    if evaluation.compared:
-        differences = [[_literal(cell) for cell in cells] for cells in compared_cells(evaluation.compared)]
-        other = _literal(evaluation.compared.other)
-        blocks += [f"Compared with {other}:", _markdown_table(COMPARED, differences), PAIRED]
+        lines.append([f"**{cell}**" if column == row.best else cell for column, cell in enumerate(cells)])
+    blocks += [_markdown_table(heads(evaluation), lines), note(evaluation)]
     skipped = [f"- {_literal(result.task)}: {_literal(reasons(result))}" for result in with_skipped(evaluation)]
     if skipped:
         blocks += ["Items without a score:", "\n".join(skipped)]
@@ -140,7 +197,7 @@ def from_markdown(text: str) -> Iterator[tuple[list[str], list[Row]] | str]:
 
 
 def _read_row(cells: Sequence[str]) -> Row:
-    best = next((place for place, cell in enumerate(cells) if cell.startswith("**")), None)
+    best = next((column for column, cell in enumerate(cells) if cell.startswith("**")), None)
     plain = [_unescaped(cell.removeprefix("**").removesuffix("**")) for cell in cells]
     return Row("paper" if plain[2:3] == [""] else "task", plain, best)  # rows of a paper have no number of items
 
@@ -200,7 +257,7 @@ def compared_cells(comparison: Comparison) -> list[list[str]]:
     return [
         [
             each.task,
-            each.kind,
+            each.metric,
             f"{each.items:,}" + (f" +{each.unpaired:,} unpaired" if each.unpaired else ""),
             _interval(each.difference, each.low, each.high, sign="+"),
             "–" if math.isnan(each.p) else "<0.001" if each.p < 0.001 else f"{each.p:.3f}",
@@ -236,7 +293,7 @@ def notes(evaluation: Evaluation) -> Iterator[str]:
     """Yield the notes below a table: what the figures mean, and which items each task skipped and why."""
     yield note(evaluation)
     for result in with_skipped(evaluation):
-        yield f"{result.task}: left out {reasons(result)}"
+        yield f"{result.task}: skipped {reasons(result)}"
 
 
 # --------------------------------------------------------------------- formats
@@ -245,10 +302,10 @@ def notes(evaluation: Evaluation) -> Iterator[str]:
 def _terminal_table(title: str, heads: Sequence[str]) -> Table:
     """Make a table; in a narrow terminal only long names and numbers of items wrap."""
     drawn = Table(title=Text(title, "bold"), title_justify="left", box=None, padding=(0, 1, 0, 0), pad_edge=False)
-    for place, head in enumerate(heads):
+    for column, head in enumerate(heads):
         drawn.add_column(
             head,
-            justify="right" if place > 1 else "left",
+            justify="right" if column > 1 else "left",
             no_wrap=head not in {"task", "items"},
             min_width=len("skipped") if head == "items" else None,
         )
@@ -256,7 +313,7 @@ def _terminal_table(title: str, heads: Sequence[str]) -> Table:
 
 
 def _markdown_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    ruler = ["---" if place < 2 else "--:" for place in range(len(heads))]
+    ruler = ["---" if column < 2 else "--:" for column in range(len(heads))]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in (map(_literal, heads), ruler, *rows))
 
 
@@ -272,7 +329,7 @@ def _unescaped(literal: str) -> str:
 def _plain(value: Any) -> Any:
     """Convert a value to plain JSON values, without the data of single items and without NaN."""
     if isinstance(value, dict):
-        return {key: _plain(each) for key, each in value.items() if key not in {"similarities", "gold", "places"}}
+        return {key: _plain(each) for key, each in value.items() if key not in {"similarities", "gold", "item_indices"}}
     if isinstance(value, list):
         return [_plain(each) for each in value]
     if isinstance(value, np.generic):

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 Vectors = npt.NDArray[np.float32]
 Similarities = npt.NDArray[np.float64]
-Places = npt.NDArray[np.int64]
+ItemIndices = npt.NDArray[np.int64]
 
 
 class Encoder(Protocol):
@@ -36,7 +36,7 @@ class Skipped:
     """An item without a score."""
 
     item: str
-    """Its place in the file: a line number or an id."""
+    """Where it is in the file: a line number or an id."""
     reason: str
 
 
@@ -58,12 +58,14 @@ class TaskResult:
     task: str
     """For example "WiC" or "STS 2012"."""
     metric: str
-    """One of accuracy, Spearman, Pearson and uncentred Pearson."""
+    """One of accuracy, AUC, Spearman, Pearson and uncentred Pearson."""
     items: int
     """The number of scored items."""
     scores: dict[str, Score]
     """Scores by kind of vectors."""
     skipped: list[Skipped] = field(default_factory=list)
+    second: bool = False
+    """Whether it is a second figure of items that another result is about: a set counts once."""
     paper: dict[str, float] = field(default_factory=dict)
     """The paper's scores of BERT-large by kind of vectors, as shares: .684 for 68.4."""
     paper_items: str = ""
@@ -76,6 +78,11 @@ class TaskResult:
     """The prediction for each scored item, by kind of vectors."""
     gold: npt.NDArray[Any] | None = field(default=None, repr=False)
     """The human rating of each scored item."""
-    places: Places | None = field(default=None, repr=False)
+    item_indices: ItemIndices | None = field(default=None, repr=False)
     """The identity of each scored item, which does not depend on skipped ones: (items, 2), the number of its
-    sub-corpus, or 0 if there are none to average, and its place in it."""
+    sub-corpus, or 0 if there are none to average, and its index in it."""
+
+    @property
+    def label(self) -> str:
+        """Return a name that no other result of an evaluation has."""
+        return f"{self.task}, {self.metric}" if self.second else self.task

@@ -20,7 +20,7 @@ from distiller.evaluation.metrics import (
     cosines,
     over_parts,
 )
-from distiller.evaluation.results import Encoder, Places, Score, Similarities, Skipped, TaskResult
+from distiller.evaluation.results import Encoder, ItemIndices, Score, Similarities, Skipped, TaskResult
 
 
 @dataclass(frozen=True)
@@ -44,12 +44,12 @@ class Judged:
 
     def scored(self) -> tuple[dict[str, Similarities], Values]:
         """Return the similarities and the gold of the items that have both."""
-        kept = self.places[:, 1]
+        kept = self.item_indices[:, 1]
         return {kind: values[kept] for kind, values in self.similarities.items()}, self.gold[kept]
 
     @property
-    def places(self) -> Places:
-        """Return the places of the items that have both; see `TaskResult`."""
+    def item_indices(self) -> ItemIndices:
+        """Return the indices of the items that have both; see `TaskResult`."""
         kept = np.flatnonzero([reason is None for reason in self.missing])
         return np.stack([np.zeros_like(kept), kept], 1)
 
@@ -64,24 +64,24 @@ class Judged:
             self.skipped,
             similarities=similarities,
             gold=gold,
-            places=self.places,
+            item_indices=self.item_indices,
         )
 
 
 def judge(encoder: Encoder, sets: Sequence[ItemSet]) -> list[Judged]:
     """Compare the pairs of all sets by cosines. The encoder is called once, with each text and span once."""
     pairs = [pair for items in sets for pair in items.pairs]
-    places = dict.fromkeys(place for pair in pairs for place in pair.places)
-    texts = [text for text, _ in places]
-    spans = [span for _, span in places if span is not None]
+    occurrences = dict.fromkeys(occurrence for pair in pairs for occurrence in pair.occurrences)
+    texts = [text for text, _ in occurrences]
+    spans = [span for _, span in occurrences if span is not None]
     vectors, reasons = encoder.words(texts, spans) if spans else encoder.sentences(texts)
-    row_of = {place: row for row, place in enumerate(places)}
-    rows = np.array([[row_of[place] for place in pair.places] for pair in pairs])  # (pairs, 2)
+    row_of = {occurrence: row for row, occurrence in enumerate(occurrences)}
+    rows = np.array([[row_of[occurrence] for occurrence in pair.occurrences] for pair in pairs])  # (pairs, 2)
     similarities = {kind: cosines(values[rows[:, 0]], values[rows[:, 1]]) for kind, values in vectors.items()}
     missing = [reasons[first] or reasons[second] for first, second in rows]
     for values in similarities.values():
-        for place in np.flatnonzero(~np.isfinite(values)):
-            missing[place] = missing[place] or "its vectors are not finite"
+        for index in np.flatnonzero(~np.isfinite(values)):
+            missing[index] = missing[index] or "its vectors are not finite"
 
     judged, start = [], 0
     for items in sets:
@@ -116,7 +116,7 @@ def change(before: Judged, after: Judged) -> Judged:
 
 
 def correlated(task: str, metric: str, judged: Judged) -> TaskResult:
-    """Score similarities by their correlation with gold: Pearson, centred or not, or Spearman."""
+    """Score similarities by their agreement with gold: Pearson, centred or not, Spearman, or AUC."""
     similarities, gold = judged.scored()
     scores = {kind: _score(STATISTICS[metric], values, gold) for kind, values in similarities.items()}
     return judged.result(task, metric, scores)
@@ -136,6 +136,14 @@ def _decision_score(known: Similarities, answers: Values, similarities: Similari
         return Score(np.nan, np.nan, np.nan)
     threshold = best_threshold(known, answers)
     return replace(_score(accuracy, similarities >= threshold, gold == 1), threshold=threshold)
+
+
+def separated(task: str, judged: Judged) -> TaskResult:
+    """Score how well similarities tell items that are the same from others, whatever the threshold: a second figure.
+
+    Skipped items are in the result of the decisions.
+    """
+    return replace(correlated(task, "AUC", judged), second=True, skipped=[])
 
 
 def answered(task: str, judged: Judged) -> TaskResult:
@@ -160,7 +168,9 @@ def averaged(task: str, metric: str, judged: Sequence[tuple[str, Judged]]) -> Ta
         parts=parts,
         similarities=similarities,
         gold=gold,
-        places=np.concatenate([of_part.places + np.array([number, 0]) for number, (_, of_part) in enumerate(judged)]),
+        item_indices=np.concatenate(
+            [of_part.item_indices + np.array([number, 0]) for number, (_, of_part) in enumerate(judged)]
+        ),
     )
 
 

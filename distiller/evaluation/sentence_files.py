@@ -35,7 +35,9 @@ def read_semeval_sts(data: Path, gold: Path) -> ItemSet:
     """Read a sub-corpus of STS from SemEval's files: lines of two sentences, and lines of a score, some empty."""
     lines, scores = read_lines(data), read_text(gold).split("\n")  # empty lines at the end count too
     if len(scores) < len(lines) or "".join(scores[len(lines) :]).strip():
-        raise ConfigError(f"{data} has {len(lines)} lines, and {gold} not as many: they must belong together")
+        raise ConfigError(
+            f"{data} has {len(lines)} lines, but {gold} has a different number; give files that belong together"
+        )
 
     def read(item: str, row: tuple[str, str]) -> SentencePair:
         first, second = columns(row[0], 2)[:2]
@@ -43,7 +45,7 @@ def read_semeval_sts(data: Path, gold: Path) -> ItemSet:
             raise ValueError("it has no score")
         return sentence_pair(item, first, second, number(columns(row[1], 1)[0]))
 
-    rows = ((f"{data.name}:{place}", row) for place, row in enumerate(zip(lines, scores, strict=False), 1))
+    rows = ((f"{data.name}:{line_number}", row) for line_number, row in enumerate(zip(lines, scores, strict=False), 1))
     return ItemSet(*collect(data, rows, read))
 
 
@@ -67,7 +69,7 @@ def read_paws(path: Path) -> ItemSet:
     def read(item: str, line: str) -> SentencePair:
         values = record(names, fields(line))
         if values["label"] not in ("0", "1"):
-            raise ValueError(f"its label is {values['label']}, neither 0 nor 1")
+            raise ValueError(f"its label is {values['label']}, not 0 or 1")
         return sentence_pair(item, values["sentence1"], values["sentence2"], float(values["label"]))
 
     return ItemSet(*collect(path, lines[1:], read))
@@ -82,4 +84,4 @@ def _csv_fields(line: str) -> list[str]:
     try:
         return next(csv.reader([line], strict=True))
     except csv.Error as error:
-        raise ValueError(f"it is no CSV: {error}") from error
+        raise ValueError(f"not valid CSV: {error}") from error

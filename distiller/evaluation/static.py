@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from corpusgen.errors import ConfigError
-from distiller.evaluation.files import ItemSet
+from distiller.evaluation.files import ItemSet, chosen_tasks
 from distiller.evaluation.metrics import cosines
 from distiller.evaluation.paper import STATIC
 from distiller.evaluation.results import Skipped, TaskResult, Vectors
@@ -74,15 +74,10 @@ def find_static_tasks(data_dir: str | Path, names: Iterable[str] | None = None) 
     if not found:
         files = [layout.name for layouts in SIMILARITIES.values() for layout in layouts]
         raise ConfigError(
-            f"{folder} has no benchmark of static vectors: files that are looked for: {', '.join(files)}, "
+            f"{folder} has no benchmark for static vectors; it should contain some of {', '.join(files)}, "
             f"{', '.join(path.name for path in _analogy_files(folder))}"
         )
-    wanted = list(found if names is None else dict.fromkeys(names))
-    for name in wanted:
-        if name not in known:
-            raise ConfigError(f"there is no task {name}: the tasks are {', '.join(known)}")
-        if name not in found:
-            raise ConfigError(f"{folder} has no file of the task {name}: there are {', '.join(found)}")
+    wanted = chosen_tasks(names, known, found, lambda name: f"{folder} has no file for the task {name}")
     return [StaticTask(name, found[name]()) for name in wanted]
 
 
@@ -155,13 +150,13 @@ def _score_analogies(
     names, missing = _named([one.item for one in analogies], [one.words for one in analogies], rows >= 0)
 
     def judged(kept: Sequence[int], unread: Sequence[Skipped] = ()) -> Judged:
-        reasons = [missing[place] for place in kept]
-        return Judged([names[place] for place in kept], np.ones(len(kept)), {KIND: right[kept]}, reasons, unread)
+        reasons = [missing[index] for index in kept]
+        return Judged([names[index] for index in kept], np.ones(len(kept)), {KIND: right[kept]}, reasons, unread)
 
-    syntactic = [place for place, analogy in enumerate(analogies) if analogy.section.startswith("gram")]
-    semantic = [place for place, analogy in enumerate(analogies) if not analogy.section.startswith("gram")]
+    syntactic = [index for index, analogy in enumerate(analogies) if analogy.section.startswith("gram")]
+    semantic = [index for index, analogy in enumerate(analogies) if not analogy.section.startswith("gram")]
     named = [(f"{name} semantic", semantic), (f"{name} syntactic", syntactic)] if syntactic and semantic else []
-    parts = [answered(part, judged(places)) for part, places in named]
+    parts = [answered(part, judged(indices)) for part, indices in named]
     return replace(answered(name, judged(range(len(analogies)), unread)), parts=parts)
 
 

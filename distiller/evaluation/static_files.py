@@ -111,7 +111,7 @@ def read_msr_questions(questions: Path, answers: Path) -> tuple[list[Analogy], l
     asked, answered = named_lines(questions), named_lines(answers)
     if len(asked) != len(answered):
         raise ConfigError(
-            f"{questions} has {len(asked)} lines and {answers} {len(answered)}: they must belong together"
+            f"{questions} has {len(asked)} lines and {answers} has {len(answered)}; give files that belong together"
         )
     rows = ((item, (line, answer)) for (item, line), (_, answer) in zip(asked, answered, strict=True))
     return collect(questions, rows, read)

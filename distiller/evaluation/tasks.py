@@ -8,10 +8,10 @@ from functools import partial
 from pathlib import Path
 
 from corpusgen.errors import ConfigError
-from distiller.evaluation.files import ItemSet
+from distiller.evaluation.files import ItemSet, chosen_tasks
 from distiller.evaluation.paper import PAPER
 from distiller.evaluation.results import Encoder, TaskResult
-from distiller.evaluation.scoring import Judged, averaged, change, correlated, decided, joined, judge
+from distiller.evaluation.scoring import Judged, averaged, change, correlated, decided, joined, judge, separated
 from distiller.evaluation.sentence_files import read_paws, read_semeval_sts, read_sts, read_stsb
 from distiller.evaluation.static_files import read_similarities, similarity_files
 from distiller.evaluation.word_files import read_cosimlex, read_mclwic, read_scws, read_usages, read_usim, read_wic
@@ -39,13 +39,10 @@ def find_tasks(data_dir: str | Path, names: Iterable[str] | None = None) -> list
         del found["wordsim"]  # it has only analogies, which are for static vectors
     looked_for = ", ".join(f"{name}/" for name in _READERS)
     if not found:
-        raise ConfigError(f"{folder} has no benchmark of vectors in context: folders that are looked for: {looked_for}")
-    wanted = list(found if names is None else dict.fromkeys(names))
-    for name in wanted:
-        if name not in _READERS:
-            raise ConfigError(f"there is no task {name}: the tasks are {', '.join(_READERS)}")
-        if name not in found:
-            raise ConfigError(f"the task {name} needs the folder {folder / name}: there are {', '.join(found)}")
+        raise ConfigError(
+            f"{folder} has no benchmark for vectors in context; it should contain some of these folders: {looked_for}"
+        )
+    wanted = chosen_tasks(names, _READERS, found, lambda name: f"the task {name} needs the folder {folder / name}")
     return [Task(name, *_READERS[name](found[name])) for name in wanted]
 
 
@@ -81,9 +78,10 @@ def _cosimlex(folder: Path) -> _Read:
 
 def _score_cosimlex(judged: list[Judged]) -> list[TaskResult]:
     """Score changes by SemEval's metric, about zero, so that their direction counts, and by the paper's metric."""
+    by_paper = replace(correlated("CoSimLex-I by the paper's metric", "Pearson", change(*judged)), second=True)
     return [
         correlated("CoSimLex-I", "uncentred Pearson", change(*judged)),
-        _beside_paper(correlated("CoSimLex-I by the paper's metric", "Pearson", change(*judged)), "CoSimLex-I"),
+        _beside_paper(by_paper, "CoSimLex-I"),
         _beside_paper(correlated("CoSimLex-II", "Spearman", joined(*judged)), "CoSimLex-II"),
     ]
 
@@ -92,7 +90,7 @@ def _sts(folder: Path) -> _Read:
     found = {(year, name): files for year in _YEARS for name, files in _sub_corpora(folder / year).items()}
     if not found:
         raise ConfigError(
-            f"{folder} has no sub-corpora: they are looked for as 2012/*.test.tsv to 2016/*.test.tsv, or as "
+            f"{folder} has no sub-corpora; they must be named 2012/*.test.tsv to 2016/*.test.tsv, or "
             "2012/STS.input.*.txt with 2012/STS.gs.*.txt"
         )
     sets = [read_sts(*files) if len(files) == 1 else read_semeval_sts(*files) for files in found.values()]
@@ -161,8 +159,9 @@ def _chosen_splits(folder: Path, there: Iterable[str]) -> tuple[str, str]:
 
 
 def _score_decisions(benchmark: str, split: str, judged: list[Judged]) -> list[TaskResult]:
-    result = _beside_paper(decided(f"{benchmark} {split}", *judged), benchmark)
-    return [result if split == "test" else replace(result, paper_items="test set")]
+    task = f"{benchmark} {split}"
+    result = _beside_paper(decided(task, *judged), benchmark)
+    return [result if split == "test" else replace(result, paper_items="test set"), separated(task, judged[1])]
 
 
 def _mclwic(folder: Path) -> _Read:
@@ -190,9 +189,11 @@ def _tuning_set(name: str, there: Iterable[str]) -> str | None:
 
 def _score_mclwic(used: list[str], pairs: list[tuple[str, str]], judged: list[Judged]) -> list[TaskResult]:
     by_name = dict(zip(used, judged, strict=True))
-    return [
-        decided(f"MCL-WiC {name} (threshold of {tuning})", by_name[tuning], by_name[name]) for name, tuning in pairs
-    ]
+    results: list[TaskResult] = []
+    for name, tuning in pairs:
+        results.append(decided(f"MCL-WiC {name} (threshold of {tuning})", by_name[tuning], by_name[name]))
+        results.append(separated(f"MCL-WiC {name}", by_name[name]))
+    return results
 
 
 def _usages(folder: Path) -> _Read:

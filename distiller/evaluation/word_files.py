@@ -33,7 +33,9 @@ def read_wic(data: Path, gold: Path) -> ItemSet:
     """Read WiC: lines of word, part of speech, word numbers and two sentences; and lines of T or F."""
     lines, answers = read_lines(data), read_lines(gold)
     if len(lines) != len(answers):
-        raise ConfigError(f"{data} has {len(lines)} lines and {gold} {len(answers)}: they must belong together")
+        raise ConfigError(
+            f"{data} has {len(lines)} lines and {gold} has {len(answers)}; give files that belong together"
+        )
 
     def read(item: str, row: tuple[str, str]) -> WordPair:
         line, answer = row
@@ -41,7 +43,7 @@ def read_wic(data: Path, gold: Path) -> ItemSet:
         spans = [token_span(text, int(index)) for text, index in zip((first, second), indices.split("-"), strict=True)]
         return WordPair(item, (first, second), _decision(answer.strip()), (spans[0], spans[1]))
 
-    rows = ((f"{data.name}:{place}", row) for place, row in enumerate(zip(lines, answers, strict=True), 1))
+    rows = ((f"{data.name}:{line_number}", row) for line_number, row in enumerate(zip(lines, answers, strict=True), 1))
     return ItemSet(*collect(data, rows, read))
 
 
@@ -52,7 +54,7 @@ def read_usim(path: Path) -> ItemSet:
     def read(item: str, pair: tuple[str, str]) -> WordPair:
         first, second = (columns(line, 4) for line in pair)
         if number(first[2]) != number(second[2]) or first[3].split()[:1] != second[3].split()[:1]:
-            raise ValueError("this line and the next differ in score or word: they are no pair")
+            raise ValueError("this line and the next differ in score or word, so they are not a pair")
         spans = token_span(first[0], int(first[1])), token_span(second[0], int(second[1]))
         return WordPair(item, (first[0], second[0]), number(first[2]), spans)
 
@@ -101,14 +103,17 @@ def read_scws(path: Path) -> ItemSet:
 
 
 def read_mclwic(data: Path, gold: Path) -> ItemSet:
-    """Read MCL-WiC: JSON of sentences and words' places, as start and end or as ranges; and JSON of T or F by id."""
+    """Read MCL-WiC: JSON of sentences and words' spans, as start and end or as ranges; and JSON of T or F by id."""
     answers = {entry.get("id"): entry.get("tag") for entry in _entries(gold)}
 
     def read(item: str, entry: dict[str, Any]) -> WordPair:
         texts = _string(entry, "sentence1"), _string(entry, "sentence2")
-        return WordPair(item, texts, _decision(answers.get(item)), (_place(entry, 1), _place(entry, 2)))
+        return WordPair(item, texts, _decision(answers.get(item)), (_span(entry, 1), _span(entry, 2)))
 
-    rows = ((str(entry.get("id", f"{data.name}:{place}")), entry) for place, entry in enumerate(_entries(data), 1))
+    rows = (
+        (str(entry.get("id", f"{data.name}:{entry_number}")), entry)
+        for entry_number, entry in enumerate(_entries(data), 1)
+    )
     return ItemSet(*collect(data, rows, read))
 
 
@@ -116,13 +121,13 @@ def _entries(path: Path) -> list[dict[str, Any]]:
     try:
         entries = json.loads(read_text(path))
     except ValueError as error:
-        raise ConfigError(f"{path} is no JSON: {error}") from error
+        raise ConfigError(f"{path} is not valid JSON: {error}") from error
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-        raise ConfigError(f"{path} is no JSON list of items: is it the set's original file?")
+        raise ConfigError(f"{path} is not a JSON list of items; give the original file of the benchmark")
     return entries
 
 
-def _place(entry: dict[str, Any], side: int) -> Span:
+def _span(entry: dict[str, Any], side: int) -> Span:
     if f"ranges{side}" in entry:  # the test sets; the first part stands for a word in several parts
         start, end = _string(entry, f"ranges{side}").split(",")[0].split("-")
     else:
@@ -141,7 +146,7 @@ def _string(entry: dict[str, Any], key: str) -> str:
 
 def _decision(answer: str | None) -> float:
     if answer not in _DECISIONS:
-        raise ValueError(f"its gold is {answer}, neither T nor F")
+        raise ValueError(f"its gold is {answer}, not T or F")
     return _DECISIONS[answer]
 
 

@@ -20,7 +20,7 @@ from corpusgen.models.lexical import is_function_word
 from distiller.evaluation.files import ItemSet, SentencePair, Span
 from distiller.evaluation.sentence_files import read_paws, read_stsb
 
-Place = tuple[str, Span]
+Occurrence = tuple[str, Span]
 """A text and the span of a word in it."""
 
 _WORD = re.compile(r"(?<!\w)[^\W\d_]{3,}(?!\w|['’]t\b)")  # not the first half of "don't"
@@ -43,7 +43,7 @@ class WordPairs:
 
     name: str
     """For example "common words in paraphrases"."""
-    pairs: list[tuple[Place, Place]]
+    pairs: list[tuple[Occurrence, Occurrence]]
     sentences: list[int]
     """For each pair of words, the number of its pair of sentences."""
 
@@ -59,7 +59,7 @@ def read_sentence_pairs(data_dir: str | Path, say: Callable[[str], None] = print
             if path.exists():
                 return _labelled(path, read(path), label, say)
     raise ConfigError(
-        f"{data_dir} has no paraphrases: give a folder with a split of PAWS-Wiki, such as {_PAWS[1]}, or of the STS "
+        f"{data_dir} has no paraphrases; give a folder with a split of PAWS-Wiki, such as {_PAWS[1]}, or of the STS "
         f"benchmark, such as {_STSB[0]}"
     )
 
@@ -70,7 +70,7 @@ def _labelled(
     labelled = [replace(pair, gold=gold) for pair in items.pairs if (gold := label(pair.gold)) is not None]
     counts = Counter(pair.gold for pair in labelled)
     skipped = f"; {len(items.skipped):,} lines skipped" if items.skipped else ""
-    say(f"{path}: {counts[1]:,} paraphrases, {counts[0]:,} pairs that are none{skipped}")
+    say(f"{path}: {counts[1]:,} paraphrases, {counts[0]:,} other pairs{skipped}")
     return labelled
 
 
@@ -98,19 +98,19 @@ def word_pairs(sentence_pairs: Sequence[SentencePair], most: int, seed: int) -> 
     return made
 
 
-def _common(first: str, second: str) -> list[tuple[Place, Place]]:
+def _common(first: str, second: str) -> list[tuple[Occurrence, Occurrence]]:
     of_first, of_second = content_words(first), content_words(second)
     return [((first, of_first[word]), (second, of_second[word])) for word in of_first if word in of_second]
 
 
-def _different(first: str, second: str, generator: np.random.Generator) -> list[tuple[Place, Place]]:
+def _different(first: str, second: str, generator: np.random.Generator) -> list[tuple[Occurrence, Occurrence]]:
     """Pair at random the words of each text that the other lacks, until the shorter list ends."""
-    places = []
+    occurrences = []
     for text, other in ((first, second), (second, first)):
         not_there = {word for word, _ in _words(other)}
         own = [(text, span) for word, span in content_words(text).items() if word not in not_there]
-        places.append([own[index] for index in generator.permutation(len(own))])
-    return list(zip(*places, strict=False))
+        occurrences.append([own[index] for index in generator.permutation(len(own))])
+    return list(zip(*occurrences, strict=False))
 
 
 def content_words(text: str) -> dict[str, Span]:
@@ -134,7 +134,7 @@ def _words(text: str) -> Iterator[tuple[str, Span]]:
 class ProbeItems:
     """Words and the targets that a probe should find in their vectors."""
 
-    places: list[Place]
+    occurrences: list[Occurrence]
     targets: npt.NDArray[np.float64]
     """Amounts or class numbers."""
     held_out: npt.NDArray[np.bool_]
@@ -151,21 +151,21 @@ def sentence_lengths(texts: Sequence[str], seed: int) -> ProbeItems:
     """Sample one word of each text; its target is the number of words in the text."""
     generator = np.random.default_rng(seed)
     found = [(text, list(words.values())) for text in texts if (words := content_words(text))]
-    places = [(text, spans[generator.integers(len(spans))]) for text, spans in found]
-    return _items(places, [len(text.split()) for text, _ in places], range(len(places)))
+    occurrences = [(text, spans[generator.integers(len(spans))]) for text, spans in found]
+    return _items(occurrences, [len(text.split()) for text, _ in occurrences], range(len(occurrences)))
 
 
 def frequent_words(texts: Sequence[str]) -> ProbeItems:
     """Sample occurrences of the most frequent words; the target is the word. Those of some texts are held out."""
-    occurrences: dict[str, list[tuple[int, Span]]] = {}
+    of_word: dict[str, list[tuple[int, Span]]] = {}
     for number, text in enumerate(texts):
         for word, span in content_words(text).items():
-            occurrences.setdefault(word, []).append((number, span))
-    known = [word for word, found in occurrences.items() if _on_both_sides(found)]
-    frequent = sorted(known, key=lambda word: (-len(occurrences[word]), word))[:_FREQUENT_WORDS]
-    chosen = [(label, *each) for label, word in enumerate(frequent) for each in occurrences[word][:_OCCURRENCES]]
-    places = [(texts[number], span) for _, number, span in chosen]
-    return _items(places, [label for label, _, _ in chosen], [number for _, number, _ in chosen])
+            of_word.setdefault(word, []).append((number, span))
+    known = [word for word, own in of_word.items() if _on_both_sides(own)]
+    frequent = sorted(known, key=lambda word: (-len(of_word[word]), word))[:_FREQUENT_WORDS]
+    chosen = [(label, *each) for label, word in enumerate(frequent) for each in of_word[word][:_OCCURRENCES]]
+    found = [(texts[number], span) for _, number, span in chosen]
+    return _items(found, [label for label, _, _ in chosen], [number for _, number, _ in chosen])
 
 
 def _on_both_sides(occurrences: Sequence[tuple[int, Span]]) -> bool:
@@ -178,19 +178,21 @@ def parts_of_speech(texts: Sequence[str]) -> ProbeItems:
 
     So a probe is tested on words that it has not seen in any form. Only lower-case words count, which excludes names.
     """
-    found: dict[str, tuple[Place, int]] = {}
+    found: dict[str, tuple[Occurrence, int]] = {}
     for text in texts:
         for word, (start, end) in content_words(text).items():
             lemmas: Mapping[str, tuple[str, ...]] = lemminflect.getAllLemmas(word)
             if len(lemmas) == 1 and lemmas.keys() <= set(_PARTS_OF_SPEECH) and text[start:end].islower():
                 ((part, (lemma, *_)),) = lemmas.items()
                 found.setdefault(lemma, ((text, (start, end)), _PARTS_OF_SPEECH.index(part)))
-    return _items([place for place, _ in found.values()], [part for _, part in found.values()], range(len(found)))
+    return _items(
+        [occurrence for occurrence, _ in found.values()], [part for _, part in found.values()], range(len(found))
+    )
 
 
-def _items(places: list[Place], targets: Sequence[float], numbers: Sequence[int]) -> ProbeItems:
+def _items(occurrences: list[Occurrence], targets: Sequence[float], numbers: Sequence[int]) -> ProbeItems:
     held_out = np.array([_is_held_out(number) for number in numbers], bool)
-    return ProbeItems(places, np.array(targets, np.float64), held_out)
+    return ProbeItems(occurrences, np.array(targets, np.float64), held_out)
 
 
 def _is_held_out(number: int) -> bool:

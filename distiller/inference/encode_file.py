@@ -16,14 +16,15 @@ from corpusgen.errors import ConfigError
 from distiller.errors import ItemError
 from distiller.inference.output_files import check_target, output_file
 from distiller.inference.spans import Span, check_item, find_word
-from distiller.inference.word_distiller import Output, WordDistiller
+from distiller.inference.vectors import Output
+from distiller.inference.word_distiller import WordDistiller
 from distiller.words.model import Distilled
 
 _ROWS_AT_ONCE = 2048
 _MODEL = b"wicdistil.model"  # key in a file's metadata for the identity of the model
 
 
-class Line(NamedTuple):
+class InputLine(NamedTuple):
     """A word in a text, read from a line of a file."""
 
     number: int
@@ -39,7 +40,7 @@ class BadLine(NamedTuple):
     reason: str
 
 
-def read_lines(path: str) -> Iterator[Line | BadLine]:
+def read_lines(path: str) -> Iterator[InputLine | BadLine]:
     """Yield the words of a JSONL file; `-` is standard input.
 
     Each line gives `text` with `word`, with `span`, or with `start` and `end`. Lines may have an `id`; by default it is
@@ -55,7 +56,7 @@ def read_lines(path: str) -> Iterator[Line | BadLine]:
                 yield _line(number, line)
 
 
-def _line(number: int, line: bytes) -> Line | BadLine:
+def _line(number: int, line: bytes) -> InputLine | BadLine:
     try:
         row = json.loads(line.decode())
         if not isinstance(row, dict):
@@ -64,14 +65,14 @@ def _line(number: int, line: bytes) -> Line | BadLine:
         identifier.encode()  # raises an error for half of a surrogate pair
         text = row["text"]
         if "word" in row:
-            return Line(number, identifier, text, find_word(text, row["word"]))
+            return InputLine(number, identifier, text, find_word(text, row["word"]))
         span = row["span"] if "span" in row else (row["start"], row["end"])
         check_item(0, (text, span))
     except ItemError as error:
         return BadLine(number, error.reason)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         return BadLine(number, f"expected JSON with `text` and `word`, `span` or `start` and `end`: {error!r}")
-    return Line(number, identifier, text, (span[0], span[1]))
+    return InputLine(number, identifier, text, (span[0], span[1]))
 
 
 def encode_file(
@@ -110,9 +111,9 @@ def encode_file(
     return count
 
 
-def _good(model: WordDistiller, lines: list[Line | BadLine], on_bad: Callable[[BadLine], None]) -> list[Line]:
+def _good(model: WordDistiller, lines: list[InputLine | BadLine], on_bad: Callable[[BadLine], None]) -> list[InputLine]:
     """Return the lines that can be encoded, and pass the others to `on_bad`, in order."""
-    read = [line for line in lines if isinstance(line, Line)]
+    read = [line for line in lines if isinstance(line, InputLine)]
     problems = model.problems([(line.text, line.span) for line in read])
     wrong = {line.number: problem.reason for line, problem in zip(read, problems, strict=True) if problem}
     for line in lines:
@@ -123,7 +124,9 @@ def _good(model: WordDistiller, lines: list[Line | BadLine], on_bad: Callable[[B
     return [line for line in read if line.number not in wrong]
 
 
-def _encoded(model: WordDistiller, lines: list[Line], output: Output, normalize: bool, schema: pa.Schema) -> pa.Table:
+def _encoded(
+    model: WordDistiller, lines: list[InputLine], output: Output, normalize: bool, schema: pa.Schema
+) -> pa.Table:
     texts, spans = [line.text for line in lines], [line.span for line in lines]
     vectors = model.encode(texts, spans, output=output, normalize=normalize)
     parts = list(vectors) if isinstance(vectors, Distilled) else [vectors]
@@ -151,18 +154,18 @@ def nearest_in_file(query: Any, model: WordDistiller, path: str, kind: str, k: i
     try:
         with pq.ParquetFile(path) as file:
             if kind not in file.schema_arrow.names:
-                raise ConfigError(f"{path} has no {kind} vectors: `distiller encode --output {kind}` writes them")
+                raise ConfigError(f"{path} has no {kind} vectors; write them with `distiller encode --output {kind}`")
             if (file.schema_arrow.metadata or {}).get(_MODEL) != model.identity.encode():
                 raise ConfigError(
-                    f"{path} holds vectors of another model, or does not say of which: they cannot be compared; write "
-                    "it again by `distiller encode` with this model"
+                    f"{path} holds vectors of another or an unknown model, which cannot be compared; write "
+                    "it again with `distiller encode` and this model"
                 )
             for batch in file.iter_batches(_ROWS_AT_ONCE):
                 best = _better(best, query, batch, kind, k)
     except FileNotFoundError:
-        raise ConfigError(f"{path}: no such file; `distiller encode` writes one") from None
+        raise ConfigError(f"{path}: no such file; make it with `distiller encode`") from None
     except (OSError, pa.ArrowInvalid) as error:
-        raise ConfigError(f"{path} cannot be read: {error}; `distiller encode` writes such files") from None
+        raise ConfigError(f"cannot read {path}: {error}; give a file written by `distiller encode`") from None
     return best
 
 

@@ -31,7 +31,7 @@ def export_onnx(model: WordDistiller, path: str, opset: int | None = None) -> No
 
     folder, name = os.path.split(path)
     if not name or folder == "s3:" or os.path.isdir(os.path.expanduser(path)):
-        raise ConfigError(f"{path} is a folder: give the name of a file in it, such as {path.rstrip('/')}/model.onnx")
+        raise ConfigError(f"{path} is a folder; give a file name, such as {path.rstrip('/')}/model.onnx")
     program = _program(model, opset)
     files = open_files(folder)
     with tempfile.TemporaryDirectory() as temporary:
@@ -59,7 +59,7 @@ def _program(model: WordDistiller, opset: int | None) -> torch.onnx.ONNXProgram:
     assert program is not None  # only the older exporter returns None
     made = program.model.opset_imports[""]
     if opset not in (None, made):
-        raise ConfigError(f"opset {opset}: torch cannot express the model in it, but in {made}")
+        raise ConfigError(f"opset {opset}: torch cannot export the model to it; use opset {made}")
     program.model.metadata_props.update(_metadata(model))
     for node in program.model.graph.all_nodes():
         node.metadata_props.clear()  # remove the source location of each node, with its local paths

@@ -16,13 +16,13 @@ def check_target(path: str) -> None:
     """Raise ConfigError unless `path` can be written as a file in an existing folder."""
     target = Path(path)
     if target.is_dir() or path.endswith("/"):
-        raise ConfigError(f"{path} is a folder: give the name of a file in it")
+        raise ConfigError(f"{path} is a folder; give a file name")
     if not target.parent.is_dir():
-        raise ConfigError(f"{path}: there is no folder {target.parent}; make it first")
+        raise ConfigError(f"{path}: no such folder: {target.parent}; create it first")
     written = [target] if target.exists() else []
     if not _is_special(target):  # the file is made beside it and renamed
         written.append(target.resolve().parent)
-    if not all(os.access(place, os.W_OK) for place in written):
+    if not all(os.access(changed, os.W_OK) for changed in written):
         raise ConfigError(f"{path}: no permission to write there")
 
 

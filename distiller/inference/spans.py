@@ -47,8 +47,10 @@ def find_word(text: str, word: str, index: int = 0) -> Span:
     if not found:
         raise WordNotFoundError(index, f"{word!r} is not in {_quoted(text)}")
     if len(found) > 1:
-        places = ", ".join(str(span) for span in found)
-        raise AmbiguousWordError(index, f"{word!r} is {len(found)} times in {_quoted(text)}: encode one of {places}")
+        choices = ", ".join(str(span) for span in found)
+        raise AmbiguousWordError(
+            index, f"{word!r} occurs {len(found)} times in {_quoted(text)}; encode one of {choices}"
+        )
     return found[0]
 
 
@@ -70,19 +72,21 @@ def check_text(index: int, text: Any) -> None:
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise ItemError(index, f"half a surrogate pair, no character, at {error.start} of {_quoted(text)}") from None
+        raise ItemError(
+            index, f"half a surrogate pair, which is not a character, at {error.start} of {_quoted(text)}"
+        ) from None
 
 
 def check_span(index: int, span: Any) -> None:
     """Raise SpanError unless this is a span, whether or not it fits its text."""
     if not _is_span(span):
-        raise SpanError(index, f"a span is a pair of whole numbers, (start, end), not {span!r}")
+        raise SpanError(index, f"a span must be a pair of integers, (start, end), not {span!r}")
 
 
 def check_item(index: int, item: Any) -> None:
     """Raise ItemError unless this is a pair of a text and a span."""
     if not isinstance(item, _LISTS) or len(item) != 2:
-        raise ItemError(index, f"an item is a pair of a text and a span, not {_quoted(repr(item))}")
+        raise ItemError(index, f"an item must be a pair of a text and a span, not {_quoted(repr(item))}")
     check_text(index, item[0])
     check_span(index, item[1])
 
@@ -97,7 +101,7 @@ def items_of(texts: str | Sequence[str], spans: Any) -> tuple[list[tuple[str, Sp
     many = [texts] if isinstance(texts, str) else list(texts)
     of_texts = [spans] if isinstance(texts, str) else list(spans)
     if len(of_texts) != len(many):
-        raise ValueError(f"{len(many)} texts, but {len(of_texts)} spans: give each text its own")
+        raise ValueError(f"{len(many)} texts, but {len(of_texts)} spans; give one per text")
     listed = [list(own) if _is_list(own) else [own] for own in of_texts]
     items = [(text, span) for text, own in zip(many, listed, strict=True) for span in own]
     return items, [len(own) for own in listed] if any(map(_is_list, of_texts)) else None
@@ -121,7 +125,7 @@ def finished(vectors: Vectors, normalize: bool, convert_to: str) -> Any:
     if normalize:
         vectors = normalized(vectors)
     if convert_to not in ("numpy", "torch"):
-        raise ValueError(f"convert_to {convert_to!r} is neither numpy nor torch")
+        raise ValueError(f"convert_to must be 'numpy' or 'torch', not {convert_to!r}")
     return torch.from_numpy(vectors) if convert_to == "torch" else vectors
 
 
@@ -162,3 +166,12 @@ def with_progress(parts: Iterator[tuple[Vectors, ...]], total: int, show: bool) 
         for part in parts:
             bar.advance(task, len(part[0]))
             yield part
+
+
+def problem_of(index: int, item: Any) -> ItemError | None:
+    """Return what is wrong with an item for any model; None if nothing is."""
+    try:
+        check_item(index, item)
+    except ItemError as error:
+        return error
+    return None

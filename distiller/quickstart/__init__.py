@@ -23,6 +23,7 @@ from corpusgen.errors import ConfigError
 from corpusgen.extras import missing_extra
 from corpusgen.models.embedded import BASE_PACKAGE
 from corpusgen.store import Store
+from corpusgen.store.products import products_of
 from distiller.settings import TrainSettings
 
 Say = Callable[[str], None]
@@ -34,6 +35,7 @@ _PACKAGES = {
     BASE_PACKAGE.replace("-", "_"): BASE_PACKAGE,
 }
 _DUMP = "test/test_data/enwiki-latest-pages-articles1.xml-p000000010p000030302-shortened.bz2"
+_PAIRS_FOR_A_TARGET = 2
 _SIMILARITIES = ("simlex999.txt", "wordsim353.tsv")
 _BANKS = (
     ("money", "The bank raised its interest rates again."),
@@ -49,14 +51,14 @@ def quickstart(folder: str, say: Say, targets: int | None = None) -> None:
     from distiller.training.job import train
 
     if "://" in folder:
-        raise ConfigError(f"--folder {folder}: the quickstart is for this machine; give a folder on its disk")
+        raise ConfigError(f"--folder {folder}: the quickstart runs on this machine only; give a local folder")
     _check_packages()
     build, training = settings(folder, targets)
     # One local cluster for both, whatever RAY_ADDRESS says: others have neither the packages nor the folder.
     with nullcontext() if _is_complete(build.store) else ray_cluster("local"):
-        say(f"1. A corpus of triples from an excerpt of Wikipedia: {build.store}")
+        say(f"1. Pairs and triples from an excerpt of Wikipedia: {build.store}")
         _build(build, say)
-        say(f"\n2. Two distillers, meaning and context, trained on it: {training.output}")
+        say(f"\n2. Two distillers, meaning and context, trained on the pairs: {training.output}")
         train(training, "local", say)
     _show(folder, build.store, training.output, say)
 
@@ -72,7 +74,7 @@ def settings(folder: str, targets: int | None = None) -> tuple[BuildConfig, Trai
         f"vectors.words={json.dumps(str(glove / 'glove_6B_index.parquet'))}",
     ]
     if targets is not None:
-        build.append(f"sample.size={targets}")
+        build += [f"sample.size={targets}", f"discourse.size={_PAIRS_FOR_A_TARGET * targets}"]
     training = [f"corpus={json.dumps(f'{folder}/corpus')}", f"output={json.dumps(f'{folder}/run')}"]
     with as_file(files(__package__)) as here:
         return (
@@ -109,7 +111,7 @@ def _build(config: BuildConfig, say: Say) -> None:
     from corpusgen.engine.local import LocalExecutor
     from corpusgen.engine.progress import terminal_progress
     from corpusgen.engine.ray_executor import RayExecutor
-    from corpusgen.ops.funnel import funnel, lines
+    from corpusgen.ops.funnels import funnel_lines, funnel_of
     from corpusgen.ops.report import write_report
 
     progress = terminal_progress()
@@ -119,49 +121,46 @@ def _build(config: BuildConfig, say: Say) -> None:
         with RayExecutor(config.run, progress) as executor:
             store = build(config, executor)
     write_report(config.store, Path(config.store).parent / "report.html")
-    say("\n".join(lines(funnel(store))))
+    for product in products_of(store):
+        if found := funnel_of(store, product):
+            say("\n".join(funnel_lines(found)) + "\n")
 
 
 def _show(folder: str, corpus: str, run: str, say: Say) -> None:
     from rich.console import Console
 
+    from corpusgen.io.atomic import write_text
     from distiller.evaluation.evaluate import evaluate
     from distiller.evaluation.page import to_html
-    from distiller.evaluation.report import table, to_markdown
+    from distiller.evaluation.report import terminal, to_markdown
     from distiller.inference.word_distiller import WordDistiller
     from distiller.training.report import write_report
     from distiller.words.saved import put_in_card
 
-    say("\nSome triples: original, positive, negative")
-    for line in _sample_triples(corpus):
+    for line in _samples(corpus):
         say(line)
     say("\n3. What the vectors know")
     model = WordDistiller.from_pretrained(run)
     evaluation = evaluate(model, run, str(_evaluation_data(folder)))
-    Path(folder, "evaluation.html").write_text(to_html(evaluation), encoding="utf-8")
+    write_text(Path(folder, "evaluation.html"), to_html(evaluation))
     put_in_card(run, to_markdown(evaluation))
     write_report(run)
     console = Console(width=None if Console().is_terminal else 120)
-    console.print(table(evaluation))
+    for part in terminal(evaluation):
+        console.print(part)
     for line in _banks(model):
         say(line)
     say(_next_steps(folder, run))
 
 
-def _sample_triples(corpus: str, count: int = 3) -> Iterator[str]:
-    """Yield lines that show some triples, first those whose positive is another word, which show the most."""
-    import pyarrow.compute as pc
+def _samples(corpus: str, count: int = 3) -> Iterator[str]:
+    """Yield lines that show some rows of each table, drawn at random."""
+    from corpusgen.ops.inspect.sample import row_lines, sample_rows
 
-    from corpusgen.io.terminal import marked
-    from corpusgen.store import TripleStore
-
-    table = TripleStore(corpus).to_table()
-    different = pc.greater(table["edit_distance"], 3)
-    table = table.append_column("different", different).sort_by([("different", "descending"), ("id", "ascending")])
-    for row in table.slice(0, count).to_pylist():
-        yield f"  = {marked(row['text'], row['target_start'], row['target_end'])}"
-        yield f"  + {marked(row['positive'], row['positive_start'], row['positive_end'])}"
-        yield f"  - {marked(row['negative'], row['negative_start'], row['negative_end'])}\n"
+    for product in products_of(Store.at(corpus)):
+        yield f"\nSome {product.table}, drawn at random"
+        for row in sample_rows(corpus, count, table=product.table)[1]:
+            yield from row_lines(product, row)
 
 
 def _evaluation_data(folder: str) -> Path:

@@ -37,9 +37,9 @@ def unpacked(data: bytes) -> dict[str, Any]:
     if data.startswith(_MAGIC):
         content = content[_HEADER_BYTES:]
         if data[:_HEADER_BYTES] != _header(content):
-            raise DamagedCheckpointError("its content has another hash than when it was written")
+            raise DamagedCheckpointError("its content no longer matches its hash")
     elif not data.startswith(_ARCHIVE):
-        raise DamagedCheckpointError("it is no checkpoint")
+        raise DamagedCheckpointError("it is not a checkpoint")
     state: dict[str, Any] = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
     return state
 

@@ -1,4 +1,4 @@
-"""Training data: which triples are held out, which ones each step uses, and their layer states from disk.
+"""Training data: which rows are held out, which ones each step uses, and their layer states from disk.
 
 Everything follows from the ids, a seed and the number of the step, so resuming needs nothing else.
 
@@ -24,40 +24,70 @@ from numpy.typing import NDArray
 
 from corpusgen.errors import StageError
 from corpusgen.io.node_cache import discard, local_copy
+from distiller.words.row_facts import BatchFacts, RowFacts, distinct_words
 
 Rows = NDArray[np.int64]
-"""Row numbers of triples in the features, (B,)."""
+"""Row numbers in the features, (B,)."""
 
 T = TypeVar("T")
 
 
 class Split(NamedTuple):
-    """The rows to train on and the rows to validate with. The latter are sorted by hash: neighbours are unrelated."""
+    """The rows to train on and the rows to validate with. In the latter, neighbours are unrelated."""
 
     training: Rows
     validation: Rows
 
 
 def is_held_out(ids: Sequence[str | bytes] | NDArray[Any], share: float, salt: str) -> NDArray[np.bool_]:
-    """Return whether each sentence is in the `share` never trained on. Only a hash of its id decides."""
+    """Return whether each sentence or document is in the `share` never trained on. Only a hash of its id decides."""
     return _held_out(_hashes(ids, salt), share)
 
 
 def split(ids: Sequence[str | bytes] | NDArray[Any], share: float, at_most: int, salt: str) -> Split:
-    """Split rows for training and validation: validate with `at_most` held-out triples, those of the lowest hashes.
+    """Split rows for training and validation: validate with `at_most` held-out rows, those of the lowest hashes.
 
-    As the corpus grows, no triple changes sides. New triples with lower hashes replace others in validation. Held-out
-    triples that validation has no place for are not trained on either. Triples of one sentence stay together, even
-    if that leaves places empty.
+    As the corpus grows, no row changes sides. New rows with lower hashes replace others in validation. Held-out rows
+    that validation has no room for are not trained on either. Rows of one sentence or document stay together, even if
+    that leaves room in validation.
     """
     hashes = _hashes(ids, salt)
     held_out = _held_out(hashes, share)
     chosen = np.flatnonzero(held_out)
     chosen = chosen[np.argsort(hashes[chosen], kind="stable")]
     if len(chosen) > at_most:
-        bound = hashes[chosen[at_most]]  # the hash of the first triple without a place
+        bound = hashes[chosen[at_most]]  # the hash of the first row that does not fit
         chosen = chosen[hashes[chosen] < bound]
-    return Split(np.flatnonzero(~held_out), chosen)
+    return Split(np.flatnonzero(~held_out), chosen[_spread(hashes[chosen])])
+
+
+def without_sentences_of(
+    held_out: Rows, rows: Rows, facts: RowFacts, is_optional: Sequence[bool]
+) -> tuple[Rows, RowFacts]:
+    """Return the rows to train on, and all facts, such that no sentence of a held-out row is trained on.
+
+    A member that is optional and has such a sentence is marked as absent; rows with another such member are left out.
+    """
+    sentences = np.unique(facts["sentences"][held_out])
+    facts, allowed = facts.copy(), np.ones(len(facts), bool)
+    for number, may_lack in enumerate(is_optional):
+        met = np.isin(facts["sentences"][:, number], sentences[sentences != 0])
+        if may_lack:
+            met[held_out] = False
+            facts["present"][met] &= np.uint8(~(1 << number) & 0xFF)
+        else:
+            allowed &= ~met
+    return rows[allowed[rows]], facts
+
+
+def _spread(hashes: NDArray[np.uint64]) -> Rows:
+    """Return an order of sorted hashes in which equal ones are evenly spread, and so no neighbours if that is possible.
+
+    Rows of one document have equal hashes. Hashes that occur once keep their order.
+    """
+    _, first, group, count = np.unique(hashes, return_index=True, return_inverse=True, return_counts=True)
+    place = (np.arange(len(hashes)) - first[group] + 0.5) / count[group]
+    return np.lexsort((hashes, place))
 
 
 def _held_out(hashes: NDArray[np.uint64], share: float) -> NDArray[np.bool_]:
@@ -67,9 +97,9 @@ def _held_out(hashes: NDArray[np.uint64], share: float) -> NDArray[np.bool_]:
 def _hashes(ids: Sequence[str | bytes] | NDArray[Any], salt: str) -> NDArray[np.uint64]:
     salted = hashlib.blake2b(salt.encode() + b"\0", digest_size=8)
 
-    def digest(sentence: str | bytes) -> bytes:
+    def digest(group: str | bytes) -> bytes:
         state = salted.copy()
-        state.update(sentence if isinstance(sentence, bytes) else sentence.encode())
+        state.update(group if isinstance(group, bytes) else group.encode())
         return state.digest()
 
     return np.frombuffer(b"".join(map(digest, ids)), "<u8")
@@ -80,7 +110,7 @@ class EpochOrder:
 
     def __init__(self, num_rows: int, batch_size: int, seed: int) -> None:
         if num_rows < 1 or batch_size < 1:
-            raise ValueError(f"there must be rows and room in a batch, not {num_rows} rows in batches of {batch_size}")
+            raise ValueError(f"rows and batch size must be positive, not {num_rows} rows in batches of {batch_size}")
         self.num_rows = num_rows
         self.batch_size = batch_size
         self.seed = seed
@@ -98,28 +128,37 @@ class EpochOrder:
 
 
 def rank_range(size: int, rank: int, workers: int) -> range:
-    """Return a worker's consecutive places in a batch: as equal as possible, none if the batch is too small."""
+    """Return a worker's consecutive rows of a batch: as equal as possible, none if the batch is too small."""
     return range(size * rank // workers, size * (rank + 1) // workers)
 
 
 def rank_slice(batch: Rows, rank: int, workers: int) -> Rows:
     """Return a worker's part of a batch."""
-    places = rank_range(len(batch), rank, workers)
-    return batch[places.start : places.stop]
+    own = rank_range(len(batch), rank, workers)
+    return batch[own.start : own.stop]
 
 
 class FeatureChunk(NamedTuple):
-    """Rows in the order of the corpus: the ids of their sentences, and float16 states (N, M, L, D)."""
+    """Rows in the order of the corpus: ids, float16 states (N, M, L, D), facts of the words.
+
+    Rows with the same id are held out together: it is that of their sentence, or of their document.
+
+    Without facts, each row has a word of its own: `distinct_words`.
+    """
 
     ids: Sequence[str]
     states: NDArray[np.float16]
+    facts: RowFacts | None = None
 
 
 class Source(Protocol):
     """A source of the layer states of all rows."""
 
     ids: NDArray[np.bytes_]
-    """The sentence id of each row."""
+    """The id of each row's sentence or document."""
+    facts: RowFacts
+    """Which word each row is about, and whether its second member is another one."""
+    layers: int
     dimension: int
     dtype: torch.dtype
     """The type that holds the states without loss."""
@@ -139,11 +178,18 @@ class MappedFeatures:
 
     dtype = torch.float16
 
-    def __init__(self, states: NDArray[np.float16], ids: NDArray[np.bytes_], copy: Path | None = None) -> None:
+    def __init__(
+        self,
+        states: NDArray[np.float16],
+        ids: NDArray[np.bytes_],
+        copy: Path | None = None,
+        facts: RowFacts | None = None,
+    ) -> None:
         self._states = states
         self._copy = copy
         self._checksums: NDArray[np.uint32] | None = None if copy is None else np.load(copy / "checksums.npy")
         self.ids = ids
+        self.facts = distinct_words(len(ids)) if facts is None else facts
         self.layers, self.dimension = states.shape[2:]
 
     def __len__(self) -> int:
@@ -152,10 +198,11 @@ class MappedFeatures:
     @classmethod
     def open(cls, cache: str | Path, fingerprint: str, chunks: Callable[[], Iterable[FeatureChunk]]) -> MappedFeatures:
         """Map the copy of the features that `fingerprint` names; the first worker on a node makes it from `chunks`."""
-        hashed = ("shape.json", "checksums.npy", "ids.npy")
+        hashed = ("shape.json", "checksums.npy", "ids.npy", "facts.npy")
         copy = local_copy(cache, fingerprint, lambda folder: _write_features(folder, chunks()), hashed=hashed)
         shape = tuple(json.loads((copy / "shape.json").read_text()))
-        return cls(np.memmap(copy / "states.f16", np.float16, "r", shape=shape), np.load(copy / "ids.npy"), copy)
+        states = np.memmap(copy / "states.f16", np.float16, "r", shape=shape)
+        return cls(states, np.load(copy / "ids.npy"), copy, np.load(copy / "facts.npy"))
 
     def batch(self, rows: Rows, dtype: torch.dtype = torch.float32) -> torch.Tensor:
         """Return the states of some rows, (M, B, L, D)."""
@@ -172,10 +219,37 @@ class MappedFeatures:
         if len(damaged):
             discard(self._copy)
             raise StageError(
-                f"{self._copy}: this node's copy of the layer states is damaged, in row {damaged[0]} for one; it will "
-                "be made again. If this comes again, the disk or the memory is failing: choose another disk by the "
-                "setting `cache`, or another node"
+                f"{self._copy}: this node's copy of the layer states is damaged, for example in row {damaged[0]}; it "
+                "will be made again. If this happens again, the disk or the memory is failing: choose another disk "
+                "with the setting `cache`, or another node"
             )
+
+
+class JoinedSources:
+    """The rows of several sources, one after another; the frozen model and the members of a row are the same in all."""
+
+    def __init__(self, sources: Sequence[Source]) -> None:
+        kinds = {(source.layers, source.dimension, source.dtype) for source in sources}
+        if len(kinds) != 1:
+            raise ValueError(f"sources of different layers, dimensions or types cannot be joined: {kinds}")
+        ((self.layers, self.dimension, self.dtype),) = kinds
+        self._sources = sources
+        self._starts = np.cumsum([0, *(len(source) for source in sources[:-1])])
+        self.ids = np.concatenate([source.ids for source in sources])
+        self.facts = np.concatenate([source.facts for source in sources])
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def batch(self, rows: Rows, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+        """Return the states of some rows, (M, B, L, D)."""
+        owner = np.searchsorted(self._starts, rows, side="right") - 1
+        parts = [
+            source.batch(rows[owner == number] - self._starts[number], dtype)
+            for number, source in enumerate(self._sources)
+        ]
+        places = np.argsort(np.argsort(owner, kind="stable"))  # of the rows among the parts
+        return torch.cat(parts, dim=1).index_select(1, torch.from_numpy(places))
 
 
 def _checksums(states: NDArray[np.float16]) -> NDArray[np.uint32]:
@@ -186,6 +260,7 @@ def _checksums(states: NDArray[np.float16]) -> NDArray[np.uint32]:
 def _write_features(folder: Path, chunks: Iterable[FeatureChunk]) -> None:
     ids: list[bytes] = []
     checksums: list[NDArray[np.uint32]] = []
+    facts: list[RowFacts] = []
     shape: tuple[int, ...] | None = None
     with open(folder / "states.f16", "wb") as file:
         for chunk in chunks:
@@ -194,31 +269,38 @@ def _write_features(folder: Path, chunks: Iterable[FeatureChunk]) -> None:
             if chunk.states.dtype != np.float16 or chunk.states.shape != expected or len(expected) != 4:
                 found = f"{chunk.states.dtype} {chunk.states.shape}"
                 raise ValueError(f"features of {len(chunk.ids)} ids must be float16 {expected}, not {found}")
+            if chunk.facts is not None and len(chunk.facts) != len(chunk.ids):
+                raise ValueError(f"there are facts of {len(chunk.facts)} rows with {len(chunk.ids)} ids")
             states = np.ascontiguousarray(chunk.states)
             finite = np.isfinite(states).all((1, 2, 3))
             if not finite.all():
                 raise StageError(
-                    f"the features of sentence {chunk.ids[int(np.argmin(finite))]!r} are NaN or infinite, and nothing "
-                    "can be learned from them: remove the folder `features` of the corpus to have them made again"
+                    f"the features of the sentence or document {chunk.ids[int(np.argmin(finite))]!r} are NaN or "
+                    "infinite, so nothing can be learned from them; remove the folder `features` of the corpus and run "
+                    "this again"
                 )
             file.write(states.data)
             checksums.append(_checksums(states))
+            facts.append(distinct_words(len(states), len(ids)) if chunk.facts is None else chunk.facts)
             ids += [sentence.encode() for sentence in chunk.ids]
     if not ids or shape is None:
-        raise StageError("the features have no rows: there is nothing to train on; build some triples first")
+        raise StageError("the features have no rows, so there is nothing to train on; build a larger corpus")
     np.save(folder / "ids.npy", np.array(ids))
+    np.save(folder / "facts.npy", np.concatenate(facts))
     np.save(folder / "checksums.npy", np.concatenate(checksums))
     (folder / "shape.json").write_text(json.dumps([len(ids), *shape]))
 
 
 @dataclass(frozen=True)
 class RankBatch:
-    """A worker's part (M, B, L, D) of the batch of a step; it starts at `first_row` of the batch's `size` rows."""
+    """A worker's part of the batch of a step; it starts at `first_row` of the batch's `size` rows."""
 
     step: int
     first_row: int
     size: int
     states: torch.Tensor
+    """(M, B, L, D)"""
+    facts: BatchFacts
 
 
 def rank_batches(
@@ -231,16 +313,22 @@ def rank_batches(
     workers: int,
     dtype: torch.dtype = torch.float32,
     pinned: bool = False,
+    facts: RowFacts | None = None,
 ) -> Iterator[RankBatch]:
-    """Yield a worker's batches without end, starting at `first_step`; `order` permutes the places in `rows`.
+    """Yield a worker's batches without end, starting at `first_step`; `order` permutes the positions in `rows`.
 
-    With `pinned`, states are in page-locked memory, from which a GPU can copy by itself.
+    The `facts` of all rows are by default those of `features`. With `pinned`, tensors are in page-locked memory, from
+    which a GPU can copy by itself.
     """
+    all_facts = features.facts if facts is None else facts
     for step in itertools.count(first_step):
         batch = order.batch(step)
-        states = features.batch(rows[rank_slice(batch, rank, workers)], dtype)
-        states = states.pin_memory() if pinned else states
-        yield RankBatch(step, rank_range(len(batch), rank, workers).start, len(batch), states)
+        mine = rows[rank_slice(batch, rank, workers)]
+        states = features.batch(mine, dtype)
+        mine_facts = BatchFacts.of(all_facts[mine])
+        if pinned:
+            states, mine_facts = states.pin_memory(), mine_facts.pin_memory()
+        yield RankBatch(step, rank_range(len(batch), rank, workers).start, len(batch), states, mine_facts)
 
 
 def prefetched(items: Iterable[T], depth: int = 4) -> Generator[T]:

@@ -24,7 +24,7 @@ def ended_by_ctrl_c(trainer: Any) -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         raise InterruptedRunError(
-            "stopped; run the same command again to go on from the last checkpoint", signal.SIGINT
+            "stopped; run the same command again to resume from the last checkpoint", signal.SIGINT
         ) from None
     finally:
         signal.signal(signal.SIGINT, previous)

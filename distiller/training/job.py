@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -21,82 +21,86 @@ from corpusgen.engine.ray_executor import RayExecutor
 from corpusgen.errors import ConfigError, CorpusgenError, StoreError
 from corpusgen.io.lock import LockLostError, held
 from corpusgen.store import Store
-from corpusgen.store.products import product_of
+from corpusgen.store.products import BOTH
 from distiller.settings import FeatureSettings, TrainSettings
+from distiller.training.charts import loss_chart, rates_chart
 from distiller.training.checkpoints import unpacked
 from distiller.training.interrupt import ended_by_ctrl_c
 from distiller.training.loop import training_split
 from distiller.training.progress import board
 from distiller.training.report import write_report
-from distiller.training.run_folder import History, RunFolder, loss_curve, png, to_csv
-from distiller.training.worker import Job, find_rate_part, train_part
-from distiller.words.features import features_content, features_identity, make_features
-from distiller.words.model import WordModel, check_heads
-from distiller.words.objective import check_fits
-from distiller.words.saved import IN_A_RUN, SavedModel, write_saved
+from distiller.training.run_folder import History, RunFolder, to_csv
+from distiller.training.worker import Instructions, find_rate_part, train_part
+from distiller.words.features import all_made_of, features_content, features_identity, make_features
+from distiller.words.objective import check_fits, objective_of, products_for
+from distiller.words.residual import ResidualModel
+from distiller.words.saved import IN_A_RUN, SavedModel, ordered_text, write_saved
 
 Say = Callable[[str], None]
+Contents = Mapping[str, Mapping[str, Any]]
+"""What the layer states of each table are made from, by its name."""
 
 _RATES = {"lowest": 1e-7, "highest": 1.0, "steps": 140}
 
 
 def train(settings: TrainSettings, address: str | None = None, say: Say = print) -> str:
     """Train a model, or resume its training, and return its folder."""
-    content = _checked(settings)
+    contents = _checked(settings)
     run = RunFolder(settings.output)
     with held(run.files, "training", "a training", say) as lock:
-        run.ensure_same(settings, {"made of": {name: content[name] for name in ("backbone", "layers", "triples")}})
+        run.ensure_same(settings, {"made of": all_made_of(contents)})
         folder = f"{run.url}/{IN_A_RUN}"
         if run.trained:
-            say(f"{folder}: trained already; remove it to train again")
+            say(f"{folder}: already trained; remove it to train again")
             return folder
         run.last(say)  # report unusable checkpoints now rather than in a worker
         with ray_cluster(address):
             _check_room(settings, address, say)
-            job = replace(_job(settings, content, say), lock=lock)
+            instructions = replace(_instructions(settings, contents, say), lock=lock)
             with board() as shown:
-                problem = _fit(train_part, settings, {"job": replace(job, board=shown)})
+                problem = _fit(train_part, settings, {"instructions": replace(instructions, board=shown)})
         if problem:
             raise _explained(problem)
         lock.check()
-        _write_model(run, settings, content, say)
+        _write_model(run, settings, contents, say)
         return folder
 
 
-def _write_model(run: RunFolder, settings: TrainSettings, content: dict[str, Any], say: Say) -> None:
+def _write_model(run: RunFolder, settings: TrainSettings, contents: Contents, say: Say) -> None:
     """Write the best weights as users load them, the loss curve and the report of the training."""
     last = run.last(say)
     assert last is not None
     state = unpacked(last)
     if state["best"] is None:
         raise StoreError(
-            f"{run.url}: the best weights are lost, and the training is over; remove {run.url}/checkpoints to train "
+            f"{run.url}: training has finished, but the best weights are lost; remove {run.url}/checkpoints to train "
             "from the beginning"
         )
     history = History(**state["history"])
     best = history.validation_of(state["progress"]["best_step"])
-    run.files.write("loss.png", loss_curve(history, best))
+    run.files.write("loss.svg", loss_chart(history.steps, history.validations, best))
+    content = _any_of(contents)
+    model = objective_of(settings).new_model(len(content["layers"]), content["dimension"])
+    model.load_state_dict(state["best"])
     say(
         f"best of {len(history.validations)} validations, after step {best['step']:,}: loss {best['loss']:.4f}, "
-        f"{best['ordered']:.1%} of held-out triples ordered"
+        f"{ordered_text(best, isinstance(model, ResidualModel))}"
     )
-    standardised = len(content["layers"]) if settings.standardise else None
-    model = WordModel(content["dimension"], settings.heads, settings.dropout, standardised=standardised)
-    model.load_state_dict(state["best"])
     folder = f"{run.url}/{IN_A_RUN}"
-    write_saved(folder, SavedModel.of(model, settings, content["layers"], content["backbone"], best))
+    trained_with = settings.model_copy(update={"table": BOTH.join(contents)})  # the model names its tables
+    write_saved(folder, SavedModel.of(model, trained_with, content["layers"], content["backbone"], best))
     say(f"model: {folder}")
     say(f"report: {write_report(settings.output)}")
 
 
 def find_learning_rate(settings: TrainSettings, address: str | None = None, say: Say = print) -> float:
     """Raise the learning rate until the loss soars; return a tenth of the rate at the lowest loss, a good choice."""
-    content = _checked(settings)
+    contents = _checked(settings)
     files = RunFolder(settings.output).files
     with held(files, "training", "a search for a learning rate", say):
         with ray_cluster(address):
             _check_room(settings, address, say)
-            found = _fit(find_rate_part, settings, {"job": _job(settings, content, say), **_RATES})
+            found = _fit(find_rate_part, settings, {"instructions": _instructions(settings, contents, say), **_RATES})
         rates: list[float] = [rate for rate, _ in found]
         losses = smoothed([loss for _, loss in found])
         lowest = rates[losses.index(min(losses))]
@@ -105,10 +109,10 @@ def find_learning_rate(settings: TrainSettings, address: str | None = None, say:
             for (rate, loss), smooth in zip(found, losses, strict=True)
         ]
         files.write("find_lr.csv", to_csv(rows))
-        files.write("find_lr.png", _rate_curve(rates, losses, lowest / 10))
+        files.write("find_lr.svg", rates_chart(rates, losses, lowest / 10))
     for index in range(0, len(rates), 10):
         say(f"{rates[index]:9.1e}  {losses[index]:.4f}")
-    say(f"lowest at {lowest:.1e}; suggested: learning_rate: {lowest / 10:.1e} ({files.url}/find_lr.png)")
+    say(f"lowest loss at {lowest:.1e}; suggested: learning_rate: {lowest / 10:.1e} ({files.url}/find_lr.svg)")
     return lowest / 10
 
 
@@ -121,26 +125,36 @@ def smoothed(losses: list[float], share: float = 0.8) -> list[float]:
     return result
 
 
-def _checked(settings: TrainSettings) -> dict[str, Any]:
+def _checked(settings: TrainSettings) -> Contents:
     """Return what the layer states are made from; raise errors for what cannot work before anything starts."""
     corpus = Store.at(settings.corpus)
-    product = product_of(corpus)
-    check_fits(settings, product)
-    rows = product.open(corpus)
-    if not rows.num_rows:
-        raise StoreError(f"{settings.corpus} has no {product.table} yet: `corpusgen build` makes them")
-    if not rows.complete:
-        raise StoreError(
-            f"{settings.corpus} is still being built, and would soon have other {product.table} than those trained on: "
-            "finish it first (`corpusgen build` with its settings goes on, `corpusgen status` tells how far it is)"
-        )
-    content = features_content(corpus, FeatureSettings(backbone=settings.backbone))
+    products = products_for(settings, corpus)
+    groups: list[str] = []
+    for product in products:
+        check_fits(settings, product)
+        rows = product.open(corpus)
+        if not rows.num_rows:
+            raise StoreError(f"{settings.corpus} has no {product.table} yet; make them with `corpusgen build`")
+        if not rows.complete:
+            raise StoreError(
+                f"{settings.corpus} is still being built, so its {product.table} would change during training; "
+                "finish the build first (`corpusgen build` resumes it, `corpusgen status` shows its progress)"
+            )
+        groups += map(product.group_of, rows.to_table(["id"])["id"].to_pylist())
+    contents = {
+        product.table: features_content(corpus, _feature_settings(settings, product.table)) for product in products
+    }
     try:
-        check_heads(content["dimension"], settings.heads)
+        content = _any_of(contents)
+        objective_of(settings).new_model(len(content["layers"]), content["dimension"])
     except ValueError as error:
         raise ConfigError(f"heads: {error}") from None
-    training_split(rows.to_table(["id"])["id"].to_pylist(), settings)
-    return content
+    training_split(groups, settings)
+    return contents
+
+
+def _feature_settings(settings: TrainSettings, table: str) -> FeatureSettings:
+    return FeatureSettings(backbone=settings.backbone, table=table)
 
 
 def _check_room(settings: TrainSettings, address: str | None, say: Say) -> None:
@@ -154,13 +168,13 @@ def _check_room(settings: TrainSettings, address: str | None, say: Say) -> None:
         cpus = min(cpus, available_cores())
     remedy = ""
     if not gpus and not is_this_machine(address) and may_grow():
-        remedy = ": a training takes what is there when it starts; let nodes come first (min_workers, docs/cluster.md)"
-        say(f"the cluster has no GPUs at this moment{remedy}")
+        remedy = "; training uses the nodes present when it starts: add nodes first (min_workers, docs/cluster.md)"
+        say(f"the cluster has no GPUs at the moment{remedy}")
     if not gpus and settings.workers > cpus:
         raise ConfigError(f"workers: {settings.workers}, but there are {cpus} CPUs{remedy}")
 
 
-def _job(settings: TrainSettings, content: dict[str, Any], say: Say) -> Job:
+def _instructions(settings: TrainSettings, contents: Contents, say: Say) -> Instructions:
     """Return the instructions for the workers; compute the layer states now unless training computes them."""
     path = os.path.expanduser(settings.backbone.model)
     backbone = {"model": os.path.abspath(path)} if os.path.isdir(path) else {}
@@ -173,22 +187,29 @@ def _job(settings: TrainSettings, content: dict[str, Any], say: Say) -> Job:
             "cache": settings.cache and os.path.abspath(os.path.expanduser(settings.cache)),
         }
     )
-    store = None if settings.features == "online" else _make_features(everywhere, say)
-    place = None if store is None else store.url
-    return Job(everywhere, features_identity(content), place, content["backbone"])
+    if settings.features == "cached":
+        _make_features(everywhere, contents, say)
+    identities = {table: features_identity(content) for table, content in contents.items()}
+    return Instructions(everywhere, identities, _any_of(contents)["backbone"])
 
 
-def _make_features(settings: TrainSettings, say: Say) -> Store:
-    """Compute the features of the corpus that do not exist yet, and return their store."""
+def _any_of(contents: Contents) -> Mapping[str, Any]:
+    """Return the content of one table, for what all have in common: the frozen model, its layers and dimension."""
+    return next(iter(contents.values()))
+
+
+def _make_features(settings: TrainSettings, tables: Iterable[str], say: Say) -> None:
+    """Compute the features of the corpus that do not exist yet."""
     run = features_run(_gpus())
     with RayExecutor(run, terminal_progress()) as executor:
-        return make_features(
-            settings.corpus,
-            FeatureSettings(backbone=settings.backbone),
-            executor,
-            run,
-            on_estimate=lambda estimate: say(f"features: {estimate}"),
-        )
+        for table in tables:
+            make_features(
+                settings.corpus,
+                _feature_settings(settings, table),
+                executor,
+                run,
+                on_estimate=lambda estimate: say(f"features: {estimate}"),
+            )
 
 
 def features_run(gpus: int) -> RunSettings:
@@ -232,15 +253,4 @@ def _explained(problem: CorpusgenError) -> CorpusgenError:
     """Return the error that ended the workers, with advice to run the command again where that helps."""
     if isinstance(problem, ConfigError | LockLostError):
         return problem
-    return CorpusgenError(f"{problem}\nthe same command goes on from the last checkpoint")
-
-
-def _rate_curve(rates: list[float], losses: list[float], suggested: float) -> bytes:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(8, 4.5), layout="constrained")
-    axes = figure.add_subplot(xlabel="learning rate", ylabel="loss, smoothed", xscale="log", yscale="log")
-    axes.plot(rates, losses)
-    axes.axvline(suggested, color="black", linestyle=":", label=f"suggested: {suggested:.1e}")
-    axes.legend()
-    return png(figure)
+    return CorpusgenError(f"{problem}\nrun the same command again to resume from the last checkpoint")

@@ -19,13 +19,25 @@ from torch.nn.parallel import DistributedDataParallel
 
 from corpusgen.errors import ConfigError
 from distiller.settings import TrainSettings
-from distiller.training.data import EpochOrder, Source, Split, prefetched, rank_batches, rank_slice, split
+from distiller.training.data import (
+    EpochOrder,
+    Source,
+    Split,
+    prefetched,
+    rank_batches,
+    rank_slice,
+    split,
+    without_sentences_of,
+)
+from distiller.words.judging import FIGURES, Judged
 from distiller.words.losses import worker_weight
-from distiller.words.model import Distilled, TrainingPlace
-from distiller.words.objective import FIGURES, objective_of
+from distiller.words.model import Distilled, TrainingPosition
+from distiller.words.objective import objective_of
+from distiller.words.row_facts import BatchFacts
 
 _VALIDATION_ROWS = 1024  # rows at a time
 _FITTED_WORDS = 5000  # enough to estimate means and deviations
+_SETTLED_ROWS = 2048  # enough to estimate a correlation
 
 
 @dataclass
@@ -42,7 +54,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class Validation:
-    """The figures of held-out triples. Cosines are between meaning vectors, averaged over the triples."""
+    """The figures of held-out rows. Cosines are between meaning vectors, averaged over the rows."""
 
     step: int
     epoch: float
@@ -51,9 +63,14 @@ class Validation:
     cosine_positive: float
     cosine_negative: float
     ordered: float
-    """The share of triples whose original is nearer to the positive than to the negative."""
+    """Of the rows whose order says something, the share whose original is nearer to the
+    positive than to the negative; NaN if there are none."""
     cosine_unrelated: float
-    """The mean cosine of the originals of unrelated triples, neighbours by hash; near 1 if meaning vectors collapse."""
+    """The mean cosine of the originals of neighbouring, unrelated rows; near 1 if meaning vectors collapse."""
+    ordered_frozen: float
+    """The same share as `ordered`, by the frozen model's own vectors."""
+    differing: int
+    """The number of rows whose order says something."""
 
 
 class StepLosses(Mapping[str, float]):
@@ -85,13 +102,19 @@ class Training:
         self.settings = settings
         self.rank, self.workers = rank, workers
         self._features = features
+        self._objective = objective_of(settings)
         self._rows, self._held_out = training_split(features.ids, settings)
+        self._facts = features.facts
+        if optional := getattr(self._objective, "optional", ()):
+            is_optional = [member in optional for member in self._objective.members]
+            self._rows, self._facts = without_sentences_of(self._held_out, self._rows, features.facts, is_optional)
         self._order = EpochOrder(len(self._rows), settings.batch_size, settings.seed)
         self._device = torch.device(device)
         self._dtype = _sent_as(features.dtype, self._device)
         self._mixed = _mixes_precision(settings.precision, self._device)
-        self._objective = objective_of(settings)
-        self.model = self._objective.new_model(features.dimension, self._some_states).to(self._device)
+        self.model = self._objective.new_model(features.layers, features.dimension)
+        self._objective.prepare(self.model, self._some_states)
+        self.model.to(self._device)
         self._model = DistributedDataParallel(self.model, gradient_as_bucket_view=True) if workers > 1 else self.model
         self._optimizer = torch.optim.AdamW(
             self.model.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay, fused=True
@@ -104,15 +127,24 @@ class Training:
         """Return states (M, B, L, D) of rows spread evenly over the training rows."""
         return self._features.batch(self._rows[:: max(1, len(self._rows) // _FITTED_WORDS)])
 
+    @cached_property
+    def _some_held_out_states(self) -> torch.Tensor:
+        """Return states (M, B, L, D) of held-out rows, in the type they are sent in."""
+        return self._features.batch(self._held_out[:_SETTLED_ROWS], self._dtype)
+
     @property
     def steps_per_epoch(self) -> int:
-        """Return the number of batches that hold every triple once."""
+        """Return the number of batches that hold every row once."""
         return self._order.steps_per_epoch
 
     @property
     def sizes(self) -> dict[str, int]:
-        """Return the number of triples to train on and the number to validate with."""
-        return {"trained_on": len(self._rows), "held_out": len(self._held_out)}
+        """Return the number of rows to train on and to validate with, and of those left out.
+
+        Rows are left out if validation has no room for them, or if they share a sentence with held-out ones.
+        """
+        trained_on, held_out = len(self._rows), len(self._held_out)
+        return {"trained_on": trained_on, "held_out": held_out, "left_out": len(self._features) - trained_on - held_out}
 
     @property
     def validation_interval(self) -> int:
@@ -124,14 +156,15 @@ class Training:
     @property
     def last_step(self) -> int:
         """Return the step after which training ends, unless it ends earlier."""
-        return self.settings.max_epochs * self.steps_per_epoch
+        steps = self.settings.max_epochs * self.steps_per_epoch
+        return min(steps, self.settings.max_steps or steps)
 
     def run(self) -> Iterator[tuple[int, StepLosses, Validation | None]]:
         """Train to the end; yield each step's number, its loss by term, and a validation when one is due.
 
         Numbers count from one. All workers yield the same.
         """
-        for step, losses in self.steps(lambda step: self.settings.learning_rate_at(step + 1)):
+        for step, losses in self.steps(lambda step: self.settings.learning_rate_at(step + 1, self.last_step)):
             due = step % self.validation_interval == 0 or step >= self.last_step
             validation = self._validated() if due else None
             self.progress.finished |= step >= self.last_step
@@ -152,19 +185,21 @@ class Training:
             workers=self.workers,
             dtype=self._dtype,
             pinned=self._device.type == "cuda",
+            facts=self._facts,
         )
         for batch in prefetched(batches):
             for group in self._optimizer.param_groups:
                 group["lr"] = learning_rate(batch.step)
-            place = TrainingPlace(self.settings.seed, batch.step, batch.first_row)
-            losses = self._step(batch.states.to(self._device, non_blocking=True), place, batch.size)
+            position = TrainingPosition(self.settings.seed, batch.step, batch.first_row, batch.size)
+            states = batch.states.to(self._device, non_blocking=True)
+            losses = self._step(states, batch.facts.to(self._device), position, batch.size)
             self.progress.step = batch.step + 1
             yield self.progress.step, losses
 
-    def _step(self, states: torch.Tensor, place: TrainingPlace, batch_size: int) -> StepLosses:
+    def _step(self, states: torch.Tensor, facts: BatchFacts, position: TrainingPosition, batch_size: int) -> StepLosses:
         self._model.train()
         weight = worker_weight(self.workers, batch_size)
-        losses = self._objective.losses(self._forward, self.model, states, place, weight)
+        losses = self._objective.losses(self._forward, self.model, states, facts, position, weight)
         self._optimizer.zero_grad(set_to_none=True)
         losses.sum().backward()  # type: ignore[no-untyped-call]
         if self.settings.clip_gradient is not None:
@@ -172,9 +207,9 @@ class Training:
         self._optimizer.step()
         return self._named(self._sum(losses.detach().double()) / self.workers)
 
-    def _forward(self, states: torch.Tensor, place: TrainingPlace) -> Distilled:
+    def _forward(self, states: torch.Tensor, position: TrainingPosition) -> Distilled:
         with torch.autocast(self._device.type, torch.bfloat16, enabled=self._mixed):
-            distilled: Distilled = self._model(states, place)
+            distilled: Distilled = self._model(states, position)
         return distilled
 
     # ------------------------------------------------------------ validation
@@ -182,13 +217,11 @@ class Training:
     def _validated(self) -> Validation:
         validation = self.validate()
         if not math.isfinite(validation.loss):
-            raise ConfigError(f"the loss is {validation.loss} after {self.progress.step} steps: lower learning_rate")
-        if validation.loss < self.progress.best_loss - self.settings.min_delta:
-            self.progress.best_loss, self.progress.best_step, self.progress.waited = (
-                validation.loss,
-                self.progress.step,
-                0,
-            )
+            raise ConfigError(f"the loss is {validation.loss} after {self.progress.step} steps; lower learning_rate")
+        names = getattr(self._objective, "stops_by", self._objective.term_names)
+        loss = sum(validation.terms[name] for name in names if name in validation.terms)
+        if loss < self.progress.best_loss - self.settings.min_delta:
+            self.progress.best_loss, self.progress.best_step, self.progress.waited = loss, self.progress.step, 0
             self._best = {name: value.to("cpu", copy=True) for name, value in self.model.state_dict().items()}
         else:
             self.progress.waited += 1
@@ -197,29 +230,30 @@ class Training:
 
     @torch.inference_mode()
     def validate(self) -> Validation:
-        """Evaluate the model on the held-out triples."""
+        """Evaluate the model on the held-out rows."""
         self.model.eval()
-        sums = torch.zeros(len(self._objective.term_names) + len(FIGURES), dtype=torch.float64, device=self._device)
-        places = np.arange(len(self._held_out))
-        for start in range(0, len(places), _VALIDATION_ROWS):
-            mine = rank_slice(places[start : start + _VALIDATION_ROWS], self.rank, self.workers)
+        if settle := getattr(self._objective, "settle", None):
+            settle(self.model, lambda: self._some_held_out_states)
+        figures = torch.zeros(len(FIGURES), dtype=torch.float64, device=self._device)
+        judged = Judged(figures.new_zeros(len(self._objective.term_names)), figures, figures)
+        numbers = np.arange(len(self._held_out))
+        for start in range(0, len(numbers), _VALIDATION_ROWS):
+            mine = rank_slice(numbers[start : start + _VALIDATION_ROWS], self.rank, self.workers)
             if len(mine):
                 rows = self._held_out[[mine[0] - 1, *mine]]  # circular: the last row comes before the first
                 states = self._features.batch(rows, self._dtype).to(self._device)
-                sums += self._objective.judge(self.model, states)
-        means = self._sum(sums) / len(self._held_out)
-        count = len(self._objective.term_names)
-        terms = dict(self._named(means[:count]))
-        positive, negative, ordered, unrelated = means[count:].tolist()
+                facts = BatchFacts.of(self._features.facts[rows]).to(self._device)
+                judged += self._objective.judge(self.model, states, facts)
+        judged = Judged(*(self._sum(values) for values in judged))
+        terms = dict(self._named(judged.losses / len(self._held_out)))
+        means = dict(zip(FIGURES, (judged.figures / judged.counts).tolist(), strict=True))  # NaN if no row counts
         return Validation(
-            self.progress.step,
-            self.progress.step / self.steps_per_epoch,
-            sum(terms.values()),
-            terms,
-            positive,
-            negative,
-            ordered,
-            unrelated,
+            step=self.progress.step,
+            epoch=self.progress.step / self.steps_per_epoch,
+            loss=sum(terms.values()),
+            terms=terms,
+            differing=round(judged.counts[FIGURES.index("ordered")].item()),
+            **means,
         )
 
     def _named(self, values: torch.Tensor) -> StepLosses:
@@ -271,7 +305,7 @@ def training_split(ids: Sequence[str | bytes] | NDArray[Any], settings: TrainSet
     rows, held_out = split(ids, settings.validation_share, settings.validation_at_most, salt="validation")
     if not len(rows) or not len(held_out):
         raise ConfigError(
-            f"{len(ids):,} triples leave {len(rows):,} to train on and {len(held_out):,} to validate with: make more, "
-            "or change validation_share"
+            f"{len(ids):,} rows leave {len(rows):,} to train on and {len(held_out):,} to validate with; build a "
+            "larger corpus, or change validation_share or validation_at_most"
         )
     return Split(rows, held_out)

@@ -18,6 +18,8 @@ from corpusgen.store import CommittedTable
 from corpusgen.store.products import Product
 from distiller.training.data import Rows
 from distiller.words.backbone import Backbone
+from distiller.words.features import member_words
+from distiller.words.row_facts import RowFacts, row_facts
 
 
 class OnlineFeatures:
@@ -28,11 +30,19 @@ class OnlineFeatures:
 
     dtype = torch.float32  # nothing has checked whether the states fit float16
 
-    def __init__(self, rows: pa.Table, product: Product, ids: NDArray[np.bytes_], backbone: Backbone) -> None:
+    def __init__(
+        self,
+        rows: pa.Table,
+        product: Product,
+        ids: NDArray[np.bytes_],
+        backbone: Backbone,
+        facts: RowFacts | None = None,
+    ) -> None:
         self._rows, self._product = rows, product
         self._backbone = backbone
         self.ids = ids
-        self.dimension = backbone.dimension
+        self.facts = row_facts(rows, product) if facts is None else facts
+        self.layers, self.dimension = len(backbone.layers), backbone.dimension
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -46,39 +56,32 @@ class OnlineFeatures:
             cache,
             f"online {fingerprint}",
             lambda folder: _write(folder, rows, product, backbone),
-            hashed=("triples.arrow", "ids.npy"),
+            hashed=("rows.arrow", "ids.npy", "facts.npy"),
         )
-        with pa.memory_map(str(copy / "triples.arrow")) as source:
+        with pa.memory_map(str(copy / "rows.arrow")) as source:
             table = pa.ipc.open_file(source).read_all()
-        return cls(table, product, np.load(copy / "ids.npy"), backbone)
+        return cls(table, product, np.load(copy / "ids.npy"), backbone, np.load(copy / "facts.npy"))
 
     def batch(self, rows: Rows, dtype: torch.dtype = torch.float32) -> torch.Tensor:
         """Return the states of some rows, (M, B, L, D)."""
         # Encode all words of all rows at once: among more texts, more have the same length.
-        texts, spans = _words(self._rows.take(pa.array(rows)), self._product)
+        texts, spans = member_words(self._rows.take(pa.array(rows)), self._product)
         states, _ = self._backbone.states(texts, spans)
         return torch.from_numpy(states.reshape(len(self._product.members), len(rows), *states.shape[1:])).to(dtype)
 
 
-def _words(rows: pa.Table | pa.RecordBatch, product: Product) -> tuple[list[str], list[tuple[int, int]]]:
-    """Return texts and spans, M · B of each: the first member of every row, then the second, and so on."""
-    texts: list[str] = []
-    spans: list[tuple[int, int]] = []
-    for member in product.members:
-        texts += rows[member.text].to_pylist()
-        spans += zip(rows[member.start].to_pylist(), rows[member.end].to_pylist(), strict=True)
-    return texts, spans
-
-
 def _write(folder: Path, rows: CommittedTable, product: Product, backbone: Backbone) -> None:
     ids: list[bytes] = []
+    facts: list[RowFacts] = []
     schema = pa.schema([rows.schema.field(name) for name in product.columns])
-    with pa.ipc.new_file(folder / "triples.arrow", schema) as file:
+    with pa.ipc.new_file(folder / "rows.arrow", schema) as file:
         for batch in rows.batches(product.columns):
-            reasons = np.array([reason is None for reason in backbone.reasons(*_words(batch, product))])
+            reasons = np.array([reason is None for reason in backbone.reasons(*member_words(batch, product))])
             usable = batch.filter(pa.array(reasons.reshape(len(product.members), -1).all(axis=0)))
             file.write_batch(usable.cast(schema))
-            ids += [sentence.encode() for sentence in usable["id"].to_pylist()]
+            facts.append(row_facts(usable, product))
+            ids += [product.group_of(id_).encode() for id_ in usable["id"].to_pylist()]
     if not ids:
-        raise StageError("the backbone finds no word of any row: are they of its language?")
+        raise StageError("the backbone cannot find the words of any row; check that the corpus is in its language")
     np.save(folder / "ids.npy", np.array(ids))
+    np.save(folder / "facts.npy", np.concatenate(facts))

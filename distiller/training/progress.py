@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.live import Live
 
 _LIVE_SECONDS, _LINE_SECONDS = 0.5, 15.0
+_NAMED_TERMS = 3  # with more of them, a line would be too long
 
 
 class _Board:
@@ -72,12 +73,19 @@ def _watch(actor: Any, done: threading.Event) -> None:
 
 
 def line(news: Mapping[str, Any]) -> str:
-    """Format one line: step, loss and its terms in thousandths, speed, and the figures of held-out triples."""
-    terms = " ".join(f"{1000 * value:.0f}" for value in news["terms"].values())
+    """Format one line: step, loss and its terms, speed, and the figures of held-out rows."""
     text = (
         f"step {news['step']:,} of at most {news['last_step']:,}, epoch {news['epoch']:.1f}: "
-        f"loss {sum(news['terms'].values()):.4f} (terms in thousandths: {terms}), {news['rate']:,.0f} triples/s"
+        f"loss {sum(news['terms'].values()):.4f} ({_terms(news['terms'])}), {news['rate']:,.0f} rows/s"
     )
-    if news["validation"]:
-        text += f"; held out: loss {news['validation']['loss']:.4f}, {news['validation']['ordered']:.1%} ordered"
+    if found := news["validation"]:
+        text += f"; held out: loss {found['loss']:.4f}"
+        if found["differing"]:
+            text += f", {found['ordered']:.1%} ordered (frozen model {found['ordered_frozen']:.1%})"
     return text
+
+
+def _terms(terms: Mapping[str, float]) -> str:
+    if len(terms) <= _NAMED_TERMS:
+        return ", ".join(f"{name.replace('_', ' ')} {value:.4f}" for name, value in terms.items())
+    return "terms in thousandths: " + " ".join(f"{1000 * value:.0f}" for value in terms.values())

@@ -17,13 +17,15 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import BaseModel
 
 from corpusgen.errors import ConfigError, StoreError
 from corpusgen.io.files import open_files
+from corpusgen.io.strict_json import from_json
 from distiller.settings import TrainSettings
 from distiller.training.checkpoints import DamagedCheckpointError, packed, unpacked
 from distiller.training.loop import Training, Validation
-from distiller.words.described import RunProgress, as_mapping, described
+from distiller.words.described import RunProgress, as_mapping
 from distiller.words.saved import CONFIG, IN_A_RUN
 
 _SETTINGS, _LAST, _PREVIOUS = "settings.json", "checkpoints/last.pt", "checkpoints/previous.pt"
@@ -85,7 +87,18 @@ class History:
 
 def _defaults() -> dict[str, Any]:
     fields = {name: found for name, found in TrainSettings.model_fields.items() if name not in _MAY_CHANGE}
-    return {name: found.get_default() for name, found in fields.items() if not found.is_required()}
+    optional = {name: found for name, found in fields.items() if not found.is_required()}
+    values = {name: found.get_default(call_default_factory=True) for name, found in optional.items()}
+    return {
+        name: value.model_dump(mode="json") if isinstance(value, BaseModel) else value for name, value in values.items()
+    }
+
+
+def _completed(stored: Any, defaults: Any) -> Any:
+    """Return stored settings; those that did not exist in the version that began the run have their defaults."""
+    if not isinstance(stored, dict) or not isinstance(defaults, dict):
+        return stored
+    return defaults | {name: _completed(value, defaults.get(name)) for name, value in stored.items()}
 
 
 class RunFolder:
@@ -100,14 +113,13 @@ class RunFolder:
         content = {**settings.model_dump(mode="json", exclude=_MAY_CHANGE), **data}
         if self.files.create(_SETTINGS, json.dumps(content, indent=1).encode()):
             return
-        # A setting that did not exist in the version that began the run has its default.
-        stored = {**_defaults(), **self.started_with()}
+        stored = _completed(self.started_with(), _defaults())
         different = sorted(name for name in {*stored, *content} if stored.get(name) != content.get(name))
         if different:
             raise ConfigError(
-                f"{self.url} holds a run with other settings or data:\n"
+                f"{self.url} holds a run with different settings or data:\n"
                 + "\n".join(f"  {name}: {stored.get(name)} there, {content.get(name)} now" for name in different)
-                + "\nuse these again to go on, or give another output"
+                + "\nuse the stored ones to resume, or choose another `output`"
             )
 
     def started_with(self) -> dict[str, Any]:
@@ -115,10 +127,10 @@ class RunFolder:
         try:
             return as_mapping(self.files.read(_SETTINGS))
         except FileNotFoundError:
-            raise ConfigError(f"{self.url} holds no run: give the `output` of a training") from None
+            raise ConfigError(f"{self.url} does not hold a run; give the `output` of a training") from None
         except ValueError as error:
             raise StoreError(
-                f"{self.url}/{_SETTINGS} is damaged ({error}): give another output, or mend it by hand"
+                f"{self.url}/{_SETTINGS} is damaged ({error}); choose another `output`, or repair the file by hand"
             ) from None
 
     def tables(self) -> tuple[Columns, Columns]:
@@ -136,7 +148,7 @@ class RunFolder:
         if not self.files.exists(_PROGRESS):
             return {}
         with self._damage_named(_PROGRESS):
-            return described(self.files.read(_PROGRESS), RunProgress).model_dump()
+            return from_json(self.files.read(_PROGRESS), RunProgress).model_dump()
 
     @contextmanager
     def _damage_named(self, name: str) -> Iterator[None]:
@@ -144,7 +156,7 @@ class RunFolder:
             yield
         except ValueError as error:
             raise StoreError(
-                f"{self.url}/{name} is damaged: {error}; remove it, the next checkpoint writes it again"
+                f"{self.url}/{name} is damaged: {error}; remove it: the next checkpoint writes it again"
             ) from None
 
     @property
@@ -180,13 +192,13 @@ class RunFolder:
                 continue
             if name == _PREVIOUS:
                 lost = damaged[0] if damaged else f"{self.url}/{_LAST} is missing"
-                say(f"{lost}; going on from the checkpoint before it, of step {state['progress']['step']:,}")
+                say(f"{lost}; resuming from the previous checkpoint, at step {state['progress']['step']:,}")
                 # Otherwise the next save would first overwrite the good checkpoint with the damaged one.
                 self.files.copy(_PREVIOUS, _LAST)
             return data if "best" in state else packed({**state, "best": self._older_best(state, say)})
         if damaged:
             raise StoreError(
-                "\n".join(damaged) + f"\nthere is no other checkpoint to go on from: remove {self.url}/checkpoints to "
+                "\n".join(damaged) + f"\nthere is no other checkpoint to resume from; remove {self.url}/checkpoints to "
                 "train from the beginning"
             )
         return None
@@ -216,7 +228,7 @@ class RunFolder:
         except DamagedCheckpointError as error:
             problem = f"damaged: {error}"
         if step:
-            say(f"{self.url}/{_OLDER_BEST} is {problem}; what is best is sought anew from here on")
+            say(f"{self.url}/{_OLDER_BEST} is {problem}; looking for the best weights again from here on")
         return None
 
 
@@ -238,8 +250,9 @@ def to_csv(rows: Iterable[Mapping[str, Any]]) -> bytes:
     """Return rows as a CSV table; the terms of a validation become columns."""
     flat = [{**row, **row.get("terms", {})} for row in rows]
     text = io.StringIO()
-    names = [name for name in flat[0] if name != "terms"]
-    writer = csv.DictWriter(text, names, extrasaction="ignore", lineterminator="\n")
+    # Rows of an earlier version, before a restart, may lack columns.
+    names = [name for name in dict.fromkeys(name for row in flat for name in row) if name != "terms"]
+    writer = csv.DictWriter(text, names, restval="nan", extrasaction="ignore", lineterminator="\n")
     writer.writeheader()
     writer.writerows(flat)
     return text.getvalue().encode()
@@ -252,25 +265,5 @@ def _columns(table: bytes) -> Columns:
         raise ValueError("it has no rows")
     values = np.loadtxt(rows, delimiter=",", ndmin=2, comments=None)
     if (np.abs(values[np.isfinite(values)]) > _LARGEST).any():
-        raise ValueError("it has numbers that are none of a training")
+        raise ValueError("it has numbers that no training can produce")
     return dict(zip(names.split(","), values.T, strict=True))
-
-
-def loss_curve(history: History, best: Mapping[str, Any]) -> bytes:
-    """Draw the losses as a PNG file."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(8, 4.5), layout="constrained")
-    axes = figure.add_subplot(xlabel="step", ylabel="loss", yscale="log")
-    for rows, label in ((history.steps, "training"), (history.validations, "held out")):
-        axes.plot([row["step"] for row in rows], [row["loss"] for row in rows], label=label)
-    axes.plot(best["step"], best["loss"], "o", color="black", markersize=4, label="best")
-    axes.legend()
-    return png(figure)
-
-
-def png(figure: Any) -> bytes:
-    """Return a matplotlib figure as a PNG file."""
-    picture = io.BytesIO()
-    figure.savefig(picture, format="png", dpi=120)
-    return picture.getvalue()

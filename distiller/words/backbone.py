@@ -100,10 +100,10 @@ class Backbone:
     @property
     def device(self) -> torch.device:
         """Return the model's device; raise StageError in a fork if it is a GPU, because CUDA does not work in forks."""
-        if self._device.type == "cuda" and torch.cuda._is_in_bad_fork():
+        if self._device.type == "cuda" and getattr(torch.cuda, "_is_in_bad_fork", lambda: False)():  # private
             raise StageError(
-                f"{self._name} was put on a GPU before this process was forked, and CUDA does not work in forks: load "
-                'the model in the new process, start that by "spawn" instead of "fork", or load it with device="cpu"'
+                f"{self._name} was on a GPU before this process was forked, and CUDA does not work after a fork; load "
+                'the model in the new process, start it with "spawn" instead of "fork", or use device="cpu"'
             )
         return self._device
 
@@ -156,7 +156,7 @@ class Backbone:
                 list(stretches(tuple(encoding.ids), special_ends(encoding), self._longest))
                 for encoding in self._encoded(some)
             ]
-            states = dict(self._run({ids: places for text in inputs for ids, places in text}))
+            states = dict(self._run({ids: positions for text in inputs for ids, positions in text}))
             nothing = np.zeros((0, len(self.layers), self.dimension), np.float32)
             for text in inputs:
                 yield np.concatenate([nothing, *(states[ids] for ids, _ in text)])
@@ -196,7 +196,7 @@ class Backbone:
     def _run(
         self, wanted: Mapping[Pieces, Sequence[int]], batch_size: int | None = None
     ) -> Iterator[tuple[Pieces, States]]:
-        """Yield the states (P, L, D) at the wanted places of each input, with inputs sorted by length."""
+        """Yield the states (P, L, D) at the wanted positions of each input, with inputs sorted by length."""
         # Sort by content too, so that batches, and thus the last bits, do not depend on the order of the texts.
         order = sorted(wanted, key=lambda ids: (len(ids), ids))
         for some in padded_batches([len(pieces) for pieces in order], self._batch_tokens, batch_size):
@@ -205,25 +205,25 @@ class Backbone:
 
     def _hidden(self, batch: list[tuple[Pieces, Sequence[int]]]) -> list[States]:
         inputs = padded([ids for ids, _ in batch], self._tokenizer.pad_token_id or 0, self.device)
-        counts = [len(places) for _, places in batch]
+        counts = [len(positions) for _, positions in batch]
         rows = on_device(np.repeat(np.arange(len(batch)), counts), self.device)
-        columns = on_device(np.concatenate([places for _, places in batch]), self.device)
+        columns = on_device(np.concatenate([positions for _, positions in batch]), self.device)
         states = self._states_at(inputs, rows, columns).cpu().numpy()  # the first wait for the device
         if not np.isfinite(states).all():
             raise StageError(
-                f"{self._name} gives NaN or infinite states in {self._model.dtype}: use dtype float32, or bfloat16 on "
-                "a GPU; if that is what you use, the weights are damaged"
+                f"{self._name} gives NaN or infinite states in {self._model.dtype}; use dtype float32, or bfloat16 on "
+                "a GPU. If you use that already, the weights are damaged"
             )
         return np.split(states, np.cumsum(counts)[:-1])
 
     @torch.inference_mode()
     def _states_at(self, inputs: dict[str, torch.Tensor], rows: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
-        """Return the states (P, L, D) at some places of a batch, on the device."""
+        """Return the states (P, L, D) at some positions of a batch, on the device."""
         hidden = self._model(**inputs, output_hidden_states=True).hidden_states
         if hidden is None or len(hidden) != self._depth + 1:
             raise StageError(
-                f"{self._name}: {type(self._model).__name__} does not give the states of its {self._depth} layers; "
-                "take an encoder of the family of BERT"
+                f"{self._name}: {type(self._model).__name__} does not return the states of its {self._depth} layers; "
+                "use an encoder of the BERT family"
             )
         return torch.stack([hidden[layer][rows, columns].float() for layer in self.layers], dim=1)
 
@@ -231,7 +231,9 @@ class Backbone:
 def _shape(config: Any, settings: BackboneSettings) -> Shape:
     depth, dimension = (getattr(config, name, None) for name in ("num_hidden_layers", "hidden_size"))
     if not depth or not dimension or getattr(config, "is_encoder_decoder", False):
-        raise ConfigError(f"backbone.model: {settings.model} ({config.model_type}) is not an encoder like BERT")
+        raise ConfigError(
+            f"backbone.model: {settings.model} ({config.model_type}) is not an encoder; use one like BERT"
+        )
     first = depth // 2 + 1 if settings.first_layer is None else settings.first_layer
     last = depth if settings.last_layer is None else settings.last_layer
     if not first <= last <= depth:
@@ -249,7 +251,7 @@ def _load(settings: BackboneSettings, dtype: torch.dtype) -> tuple[Any, Any]:
     tokenizer, model, missing = load_encoder(AutoModel, settings.model, settings.revision, dtype, "backbone")
     if missing:
         raise StageError(
-            f"backbone {settings.model}: {len(missing)} weights are missing, {missing[0]} for one; they would be "
-            "random. Fetch or save the model again"
+            f"backbone {settings.model}: {len(missing)} weights are missing, such as {missing[0]}; they would be "
+            "random. Download or save the model again"
         )
     return tokenizer, model

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, field_validator
 
 _Count = Annotated[int, Field(ge=0, le=10**15)]
 _Number = Annotated[int, Field(ge=1, le=10**15)]
@@ -30,6 +30,7 @@ class _TrainedWith(_Described):
     corpus: str
     negatives: bool
     standardise: bool = False
+    table: _Text | None = None
 
 
 class _Validated(_Described):
@@ -37,9 +38,18 @@ class _Validated(_Described):
     epoch: FiniteFloat
     loss: FiniteFloat
     cosine_positive: FiniteFloat
-    cosine_negative: FiniteFloat
-    ordered: FiniteFloat
+    cosine_negative: FiniteFloat | None
+    ordered: FiniteFloat | None
+    """None if no held-out row has another word as positive. Models without `differing` counted all rows."""
     cosine_unrelated: FiniteFloat
+    ordered_frozen: FiniteFloat | None = None
+    differing: _Count | None = None
+
+
+class _Residual(_Described):
+    head: Literal["linear", "transformer"]
+    base_layers: Annotated[int, Field(ge=1, le=1001)]
+    strength: Annotated[float, Field(ge=0, le=1)]
 
 
 class ModelConfig(_Described):
@@ -52,6 +62,8 @@ class ModelConfig(_Described):
     dimension: Annotated[int, Field(ge=1, le=1 << 20)]
     heads: Annotated[int, Field(ge=1, le=1 << 20)]
     dropout: Annotated[float, Field(ge=0, lt=1)]
+    residual: _Residual | None = None
+    """How the distillers correct the frozen model's own vector; None if they replace it, as in the paper."""
     training: _TrainedWith
     validation: _Validated
     weights_sha256: _Text | None = None
@@ -70,7 +82,7 @@ class _Backbone(_Described):
     revision: str | None = None
 
 
-class _Triples(_Described):
+class _Rows(_Described):
     parts: str
     rows: _Count
     complete: bool
@@ -81,7 +93,10 @@ class MadeOf(_Described):
 
     backbone: _Backbone = _Backbone()
     layers: Annotated[list[_Layer], Field(min_length=1)] | None = None
-    triples: _Triples | None = None
+    triples: _Rows | None = None
+    """The rows of one table, of any kind; the key is from version 0.1, whose rows were all triples."""
+    tables: dict[str, _Rows] = {}
+    """The rows of each table of a training on several."""
 
 
 class RunProgress(_Described):
@@ -95,21 +110,9 @@ class RunProgress(_Described):
     steps_per_epoch: _Number
     trained_on: _Count
     held_out: _Count
+    left_out: _Count = 0  # version 0.1 did not write it
     workers: _Number
     stretches: list[Annotated[list[tuple[_Count, _Time]], Field(min_length=1)]]
-
-
-Kind = TypeVar("Kind", bound=BaseModel)
-
-
-def described(data: bytes, kind: type[Kind]) -> Kind:
-    """Parse a file as `kind`; raise ValueError naming the first key that does not fit."""
-    try:
-        return kind.model_validate_json(data, strict=True)
-    except ValidationError as error:
-        problem = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(map(str, problem["loc"]))
-        raise ValueError(f"{place}: {problem['msg']}" if place else problem["msg"]) from None
 
 
 def as_mapping(data: bytes) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from corpusgen.errors import StoreError
 from corpusgen.io.hashing import content_hash
 from corpusgen.models.identity import describe_hub_model
 from corpusgen.store import CommittedTable, Part, Store, Totals
-from corpusgen.store.products import WORDS, Product, open_product, product_of
+from corpusgen.store.products import WORDS, Member, Product, open_product, product_of
 from distiller.settings import BackboneSettings, FeatureSettings
 from distiller.words.backbone import Backbone, Shape, confirmed_backbone, shape_of
 
@@ -36,11 +36,22 @@ PASS = "features"
 OVERFLOW = "states are too large for float16"
 
 _NUMBER = np.dtype("<f2")
+# Their names in version 0.1, whose rows were all triples. They are hashed into the names of stores and units.
+_ROWS, _UNIT_ROWS = "triples", "unit_triples"
 _REJECTS = pa.schema([("id", pa.string()), ("reason", pa.string())])
 
 
 def bytes_per_row(members: int, layers: int, dimension: int) -> int:
-    """Return the size of a row's states: 73,728 bytes for three words and the top half of BERT-large."""
+    """Return the size of a row's states: 73,728 bytes for three words and the top half of BERT-large.
+
+    Args:
+        members: Words per row: three in a triple, four in a pair.
+        layers: Layers of the frozen model that are used.
+        dimension: Numbers per layer.
+
+    Returns:
+        Bytes, at two per number.
+    """
     return members * layers * dimension * _NUMBER.itemsize
 
 
@@ -113,12 +124,10 @@ class EncodeMembers(Stage):
         self._backbone = Backbone(backbone, self.device, threads=max(1, int(self.resources.cpus)))
 
     def process(self, rows: pa.Table) -> Result:
-        """Encode the words of one member at a time; reject rows with a word that cannot be encoded."""
+        """Encode the words of all members; reject rows with a word that cannot be encoded."""
         columns: dict[str, pa.Array] = {"id": rows["id"]}
         reasons: list[str | None] = [None] * rows.num_rows
-        for member in self.product.members:
-            spans = list(zip(rows[member.start].to_pylist(), rows[member.end].to_pylist(), strict=True))
-            states, problems = self._backbone.states(rows[member.text].to_pylist(), spans)
+        for member, states, problems in self._encoded(rows):
             with np.errstate(over="ignore"):  # values too large become infinite and are rejected below
                 halves = states.astype(_NUMBER)
             finite = [bool(np.isfinite(of_word).all()) for of_word in halves]
@@ -131,6 +140,42 @@ class EncodeMembers(Stage):
         usable = pc.is_null(reason_column)
         rejects = pa.table({"id": rows["id"], "reason": reason_column}, _REJECTS)
         return Result(pa.table(columns).filter(usable), rejects.filter(pc.invert(usable)))
+
+    def _encoded(self, rows: pa.Table) -> Iterator[tuple[Member, npt.NDArray[np.float32], Sequence[str | None]]]:
+        """Yield the states and problems of each member's words.
+
+        Rows that share sentences are encoded together, so that each sentence is read once. Others are encoded member by
+        member, as ever: in other batches the last bits of their states would be others.
+        """
+        if not self.product.shares_sentences:
+            for member in self.product.members:
+                yield member, *self._backbone.states(*member_words(rows, self.product, [member]))
+            return
+        states, problems = self._backbone.states(*member_words(rows, self.product))
+        for number, member in enumerate(self.product.members):
+            own = slice(number * rows.num_rows, (number + 1) * rows.num_rows)
+            yield member, states[own], problems[own]
+
+
+def member_words(
+    rows: pa.Table | pa.RecordBatch, product: Product, members: Sequence[Member] | None = None
+) -> tuple[list[str], list[tuple[int, int]]]:
+    """Return texts and spans of all or some members, M · N of each: the first of every row, then the second, and so on.
+
+    Where an optional member is null, the product's first member stands for it.
+    """
+    texts: list[str] = []
+    spans: list[tuple[int, int]] = []
+    for member in product.members if members is None else members:
+        columns = [rows[name] for name in member.columns]
+        if member.optional:
+            is_there = columns[1].is_valid()
+            instead = (rows[name] for name in product.members[0].columns)
+            columns = [pc.if_else(is_there, own, other) for own, other in zip(columns, instead, strict=True)]
+        text, start, end = (column.to_pylist() for column in columns)
+        texts += text
+        spans += zip(start, end, strict=True)
+    return texts, spans
 
 
 def features_store(corpus_root: str, settings: FeatureSettings) -> Store:
@@ -151,9 +196,9 @@ def make_features(
     `on_estimate` receives the amount of work before anything is written, `on_pass` the totals afterwards.
     """
     corpus = Store.at(corpus_root)
-    product = product_of(corpus)
+    product = product_of(corpus, settings.table)
     if not product.open(corpus).num_rows:
-        raise StoreError(f"{corpus_root} has no {product.table} yet: `corpusgen build` makes them")
+        raise StoreError(f"{corpus_root} has no {product.table} yet; make them with `corpusgen build`")
     content = features_content(corpus, settings)
     store = _store_for(corpus_root, content)
     pass_ = _pass(corpus, product, settings, content)
@@ -177,8 +222,8 @@ def features_content(corpus: Store, settings: FeatureSettings) -> dict[str, Any]
         "backbone": {**model, "dtype": backbone.dtype},
         "layers": list(layers),
         "dimension": dimension,
-        "triples": _fingerprint(open_product(corpus)),
-        "settings": {"unit_triples": settings.unit_triples, "batch_tokens": backbone.batch_tokens},
+        _ROWS: _fingerprint(open_product(corpus, settings.table)),
+        "settings": {_UNIT_ROWS: settings.unit_rows, "batch_tokens": backbone.batch_tokens},
     }
 
 
@@ -189,12 +234,31 @@ def _fingerprint(rows: CommittedTable) -> dict[str, Any]:
 
 
 def _store_for(corpus_root: str, content: Mapping[str, Any]) -> Store:
-    return Store.at(f"{corpus_root.rstrip('/')}/{PASS}/{features_identity(content)}")
+    return features_at(corpus_root, features_identity(content))
+
+
+def features_at(corpus_root: str, identity: str) -> Store:
+    """Return the store for the features of this identity; it need not exist yet."""
+    return Store.at(f"{corpus_root.rstrip('/')}/{PASS}/{identity}")
+
+
+def made_of(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what determines the features: the backbone, its layers and the rows."""
+    return {name: content[name] for name in ("backbone", "layers", _ROWS)}
+
+
+def all_made_of(contents: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return what determines the features of several tables, given by name; one is described as `made_of` does."""
+    first, *others = (made_of(content) for content in contents.values())
+    if not others:
+        return first
+    del first[_ROWS]
+    return {**first, "tables": {table: content[_ROWS] for table, content in contents.items()}}
 
 
 def features_identity(content: Mapping[str, Any]) -> str:
     """Return the name of features, which is the same for the same backbone, layers and rows."""
-    return content_hash([content[name] for name in ("backbone", "layers", "triples")])[:16]
+    return content_hash(list(made_of(content).values()))[:16]
 
 
 def _pass(corpus: Store, product: Product, settings: FeatureSettings, content: Mapping[str, Any]) -> Pass:
@@ -203,7 +267,7 @@ def _pass(corpus: Store, product: Product, settings: FeatureSettings, content: M
         ReadMembers(store=corpus, product=product),
         EncodeMembers(made_with, settings.backbone, settings.device, product),
     ]
-    slices = row_slices(part_records(product.open(corpus)), settings.unit_triples)
+    slices = row_slices(part_records(product.open(corpus)), settings.unit_rows)
     schema = _schema(product, content["layers"], content["dimension"])
     return Pass(PASS, stages, slices, {"features": schema, "rejects": _REJECTS})
 
@@ -244,7 +308,7 @@ def _check_room(store: Store, estimate: Estimate) -> None:
     if free < estimate.bytes_left:
         raise StoreError(
             f"{store.url}: the features need {estimate.bytes_left / 1e9:,.2f} GB, but only {free / 1e9:,.2f} GB are "
-            "free on this disk; make room, use fewer layers, or compute the states during training instead"
+            "free on this disk; free some space, use fewer layers, or set features: online"
         )
 
 
@@ -296,27 +360,29 @@ class Features:
             yield FeatureBatch(batch["id"], states)
 
 
-def open_features(store: Store, corpus_root: str | None = None, allow_incomplete: bool = False) -> Features:
+def open_features(
+    store: Store, corpus_root: str | None = None, table: str | None = None, *, allow_incomplete: bool = False
+) -> Features:
     """Open features for reading; raise StoreError unless they are complete and match the corpus's current rows.
 
-    By default the corpus is the one that contains the store.
+    By default the corpus is the one that contains the store, and the table its first.
     """
     content = store.corpus()
     if content.get("passes") != [PASS]:
-        raise StoreError(f"{store.url} holds no features; `features_store` tells where those of a corpus are")
+        raise StoreError(f"{store.url} holds no features; find those of a corpus with `features_store`")
     corpus_root = corpus_root or store.url.rpartition(f"/{PASS}/")[0]
-    made_of, now = content["triples"], _fingerprint(open_product(corpus_root))
-    if made_of != now:
+    before, now = content[_ROWS], _fingerprint(open_product(corpus_root, table))
+    if before != now:
         raise StoreError(
-            f"{store.url} holds features of other rows than {corpus_root} has: {_described(made_of)} then, "
+            f"{store.url} was made from other rows than {corpus_root} has now: {_described(before)} then, "
             f"{_described(now)} now; make the features again"
         )
     features = Features(store)
     if not (features.complete or allow_incomplete):
-        raise StoreError(f"{store.url}: not all features are computed yet; make them again with the same settings")
+        raise StoreError(f"{store.url}: not all features are computed yet; compute the rest with the same settings")
     return features
 
 
-def _described(made_of: Mapping[str, Any]) -> str:
-    finished = "" if made_of["complete"] else ", build not finished"
-    return f"{made_of['rows']:,} rows (parts {made_of['parts'][:8]}{finished})"
+def _described(rows: Mapping[str, Any]) -> str:
+    finished = "" if rows["complete"] else ", build not finished"
+    return f"{rows['rows']:,} rows (parts {rows['parts'][:8]}{finished})"

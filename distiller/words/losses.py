@@ -57,16 +57,23 @@ def terms_of(*, negatives: bool = True, crosslingual: bool = False) -> tuple[Ter
 
 
 def term_losses(
-    distilled: Distilled, own: torch.Tensor, terms: tuple[Term, ...], weight: float | None = None
+    distilled: Distilled,
+    own: torch.Tensor,
+    terms: tuple[Term, ...],
+    weight: float | None = None,
+    has: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """Return the loss of each term, (T,): the mean squared error over D, summed over B, times `weight`.
 
     `distilled` and `own`, the mean of the layers, are (M, B, D). Without a weight the loss is the mean over the rows;
-    a worker with a part of the batch passes `worker_weight`.
+    a worker with a part of the batch passes `worker_weight`. A term is zero in rows that lack one of its members:
+    `has`, (M, B), tells which members each row has; by default all.
     """
     rebuilt = [(distilled.meaning[term.meaning] + distilled.context[term.context]) / 2 for term in terms]
     targets = [own[term.target] for term in terms]
     errors = (torch.stack(rebuilt) - torch.stack(targets)).square().mean(-1)  # (T, B)
+    if has is not None:
+        errors = errors * torch.stack([has[[term.meaning, term.context, term.target]].all(0) for term in terms])
     return errors.mean(-1) if weight is None else errors.sum(-1) * weight
 
 

@@ -27,8 +27,8 @@ class Distilled(NamedTuple):
 
 
 @dataclass(frozen=True)
-class TrainingPlace:
-    """The place of a call's rows in a training: they start at `first_row` of the whole batch of `step`.
+class TrainingPosition:
+    """The position of a call's rows in a training: they start at `first_row` of the `rows` of the batch of `step`.
 
     Dropout depends on this alone, so it is the same however the batch is divided among workers, and after a restart.
     """
@@ -36,10 +36,12 @@ class TrainingPlace:
     seed: int
     step: int
     first_row: int = 0
+    rows: int = 0
+    """How many rows the whole batch has, those of all workers together."""
 
 
-class PlacedDropout(nn.Module):
-    """Dropout whose masks depend on the place in the model and in the training, not on any random state.
+class StatelessDropout(nn.Module):
+    """Dropout whose masks depend on the position in the model and in the training, not on any random state.
 
     Values are (M, B, ...). The masks of a row do not depend on the other rows of the call.
     """
@@ -51,23 +53,23 @@ class PlacedDropout(nn.Module):
         self.name = name
         self.dropped = round(share * _STEPS)
 
-    def forward(self, values: torch.Tensor, place: TrainingPlace | None) -> torch.Tensor:
+    def forward(self, values: torch.Tensor, position: TrainingPosition | None) -> torch.Tensor:
         """Drop a share of the values and scale up the others; in evaluation, return the values unchanged."""
         if not self.training or self.dropped == 0:
             return values
-        if place is None:
-            raise ValueError("dropout is drawn by the place in the training: give `place`, or call eval() first")
-        return values * self._kept(values, place) * (_STEPS / (_STEPS - self.dropped))
+        if position is None:
+            raise ValueError("dropout depends on the position in the training; give `position`, or call eval() first")
+        return values * self._kept(values, position) * (_STEPS / (_STEPS - self.dropped))
 
-    def _kept(self, values: torch.Tensor, place: TrainingPlace) -> torch.Tensor:
+    def _kept(self, values: torch.Tensor, position: TrainingPosition) -> torch.Tensor:
         members, rows, *shape = values.shape
-        first, stop = place.first_row, place.first_row + rows
+        first, stop = position.first_row, position.first_row + rows
         blocks = range(first // _BLOCK, math.ceil(stop / _BLOCK))
         size = _BLOCK * members * math.prod(shape)
         draws = torch.empty(len(blocks), size // 4, dtype=torch.int64, device=values.device)
         generator = torch.Generator(values.device)
         for block, part in zip(blocks, draws, strict=True):
-            generator.manual_seed(_hash(place.seed, place.step, self.name, block))
+            generator.manual_seed(_hash(position.seed, position.step, self.name, block))
             part.random_(-(2**63), None, generator=generator)
         kept = draws.view(torch.int16) >= self.dropped - _STEPS // 2
         offset = first - blocks.start * _BLOCK
@@ -83,15 +85,15 @@ class LayerAttention(nn.Module):
         self.heads = heads
         self.query_key_value = nn.Linear(dimension, 3 * dimension)
         self.output = nn.Linear(dimension, dimension)
-        self.dropout = PlacedDropout(dropout, f"{name}.weights")
+        self.dropout = StatelessDropout(dropout, f"{name}.weights")
         nn.init.xavier_uniform_(self.query_key_value.weight)
         nn.init.zeros_(self.query_key_value.bias)
         nn.init.zeros_(self.output.bias)
 
-    def forward(self, states: torch.Tensor, place: TrainingPlace | None) -> torch.Tensor:
+    def forward(self, states: torch.Tensor, position: TrainingPosition | None) -> torch.Tensor:
         """Attend over the layers. With a dozen layers at most, weights are small and need no fused kernel."""
         weights, values = self.weights(states)
-        weights = self.dropout(weights, place)
+        weights = self.dropout(weights, position)
         attended: torch.Tensor = self.output((weights @ values).transpose(-3, -2).flatten(-2))
         return attended
 
@@ -112,20 +114,20 @@ class Distiller(nn.Module):
     def __init__(self, dimension: int, heads: int, dropout: float, name: str) -> None:
         super().__init__()
         self.attention = LayerAttention(dimension, heads, dropout, f"{name}.attention")
-        self.attention_dropout = PlacedDropout(dropout, f"{name}.attention")
+        self.attention_dropout = StatelessDropout(dropout, f"{name}.attention")
         self.attention_norm = nn.LayerNorm(dimension)
         self.expand = nn.Linear(dimension, 4 * dimension)
-        self.expand_dropout = PlacedDropout(dropout, f"{name}.expand")
+        self.expand_dropout = StatelessDropout(dropout, f"{name}.expand")
         self.contract = nn.Linear(4 * dimension, dimension)
-        self.contract_dropout = PlacedDropout(dropout, f"{name}.contract")
+        self.contract_dropout = StatelessDropout(dropout, f"{name}.contract")
         self.contract_norm = nn.LayerNorm(dimension)
 
-    def forward(self, states: torch.Tensor, place: TrainingPlace | None) -> torch.Tensor:
+    def forward(self, states: torch.Tensor, position: TrainingPosition | None) -> torch.Tensor:
         """Distil states (..., L, D) into vectors (..., D)."""
-        attended = self.attention_dropout(self.attention(states, place), place)
+        attended = self.attention_dropout(self.attention(states, position), position)
         states = self.attention_norm(states + attended)
-        expanded = self.expand_dropout(gelu(self.expand(states)), place)
-        contracted = self.contract_dropout(self.contract(expanded), place)
+        expanded = self.expand_dropout(gelu(self.expand(states)), position)
+        contracted = self.contract_dropout(self.contract(expanded), position)
         distilled: torch.Tensor = self.contract_norm(states + contracted)
         return distilled.mean(-2)
 
@@ -154,26 +156,46 @@ class StandardLayers(nn.Module):
         return (states - self.mean) / self.deviation
 
 
-class WordModel(nn.Module):
-    """The meaning and context distillers of one backbone, initialised from `seed` alone.
+class Distillers(nn.Module):
+    """The base of word models: a distiller of meaning and one of context over the same layers.
+
+    Subclasses set `layers`, which prepares the states, and the two distillers, which turn them into vectors.
+    """
+
+    dimension: int
+    layers: nn.Module
+    meaning: nn.Module
+    context: nn.Module
+
+    def forward(self, states: torch.Tensor, position: TrainingPosition | None = None) -> Distilled:
+        """Return both vectors of each word. Training needs `position` and states (M, B, L, D)."""
+        states = self.layers(states.to(next(self.parameters()).dtype))
+        return Distilled(self.meaning(states, position), self.context(states, position))
+
+    def own(self, states: torch.Tensor) -> torch.Tensor:
+        """Return the frozen model's own vector of each word, (..., D): the vector that the distillers improve."""
+        return own_vectors(states)
+
+
+class WordModel(Distillers):
+    """The paper's distillers, transformers over the layers, initialised from `seed` alone.
 
     `standardised` is the number of layers if they are standardised first, otherwise None.
     """
+
+    meaning: Distiller
+    context: Distiller
 
     def __init__(
         self, dimension: int, heads: int = 8, dropout: float = 0.1, seed: int = 0, standardised: int | None = None
     ) -> None:
         super().__init__()
+        self.dimension = dimension
         self.layers = StandardLayers(standardised, dimension) if standardised else nn.Identity()
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(seed)
             self.meaning = Distiller(dimension, heads, dropout, "meaning")
             self.context = Distiller(dimension, heads, dropout, "context")
-
-    def forward(self, states: torch.Tensor, place: TrainingPlace | None = None) -> Distilled:
-        """Return both vectors of each word. Training needs `place` and states (M, B, L, D)."""
-        states = self.layers(states.to(self.meaning.expand.weight.dtype))
-        return Distilled(self.meaning(states, place), self.context(states, place))
 
     def rebuilt(self, states: torch.Tensor) -> torch.Tensor:
         """Return the target of the reconstruction, (..., D): the mean of the layers as the distillers receive them."""
@@ -184,7 +206,7 @@ def check_heads(dimension: int, heads: int) -> None:
     """Raise ValueError unless the heads can share the dimensions evenly."""
     if dimension % heads:
         possible = ", ".join(str(n) for n in range(1, min(dimension, 32) + 1) if dimension % n == 0)
-        raise ValueError(f"{heads} heads cannot share {dimension} dimensions evenly: choose heads from {possible}")
+        raise ValueError(f"{heads} heads cannot share {dimension} dimensions evenly; choose heads from {possible}")
 
 
 def own_vectors(states: torch.Tensor) -> torch.Tensor:

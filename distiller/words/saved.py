@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -12,12 +13,15 @@ from typing import Any
 
 from corpusgen.errors import ConfigError, StoreError
 from corpusgen.io.files import Files, open_files
+from corpusgen.io.strict_json import from_json
 from corpusgen.models import embedded
 from corpusgen.models.files import local_path
 from corpusgen.models.identity import describe_hub_model
+from distiller.embedded import folder_of
 from distiller.settings import BackboneSettings, TrainSettings
-from distiller.words.described import ModelConfig, as_mapping, described
-from distiller.words.model import WordModel
+from distiller.words.described import ModelConfig, as_mapping
+from distiller.words.model import Distillers, WordModel
+from distiller.words.residual import ResidualModel
 
 FORMAT = 1
 WEIGHTS, CONFIG, CARD = "model.safetensors", "config.json", "README.md"
@@ -38,7 +42,7 @@ class SavedModel:
     @classmethod
     def of(
         cls,
-        model: WordModel,
+        model: Distillers,
         settings: TrainSettings,
         layers: Sequence[int],
         backbone: Mapping[str, Any],
@@ -52,32 +56,47 @@ class SavedModel:
             "format": FORMAT,
             "backbone": {**named, **{name: backbone[name] for name in ("revision", "sha256") if backbone.get(name)}},
             "layers": [layers[0], layers[-1]],
-            "dimension": model.meaning.expand.in_features,
+            "dimension": model.dimension,
             "heads": settings.heads,
             "dropout": settings.dropout,
             "training": settings.model_dump(mode="json", exclude={"output", "backbone", "cache"}),
-            "validation": dict(validation),
+            "validation": {name: _known(value) for name, value in validation.items()},
         }
+        if isinstance(model, ResidualModel):
+            strength = round(model.meaning.strength.item(), 6)
+            config["residual"] = {
+                "head": settings.contrast.head, "base_layers": model.base_layers, "strength": strength
+            }  # fmt: skip
         weights = save({name: value.contiguous() for name, value in model.state_dict().items()})
         return cls(config, weights, _card(config))
 
-    def word_model(self) -> WordModel:
+    def word_model(self) -> Distillers:
         """Return the two distillers; raise StoreError if the weights are damaged."""
         from safetensors.torch import load
 
-        config = self.config
-        first, last = config["layers"]
-        standardised = last + 1 - first if config["training"].get("standardise") else None
         try:
             weights = load(self.weights)
-            found = weights["meaning.expand.weight"].shape[1]
-            if found != config["dimension"]:  # checked before a model of any size is made
-                raise ValueError(f"it has {found} dimensions, not {config['dimension']}")
-            model = WordModel(found, config["heads"], config["dropout"], standardised=standardised)
+            model = self._empty_model(weights)
             model.load_state_dict(weights)
         except Exception as error:
-            raise StoreError(f"{WEIGHTS} is damaged or not of this {CONFIG}: {error}; fetch the model again") from error
+            raise StoreError(
+                f"{WEIGHTS} is damaged or does not belong to this {CONFIG}: {error}; download the model again"
+            ) from error
         return model
+
+    def _empty_model(self, weights: Mapping[str, Any]) -> Distillers:
+        config, residual = self.config, self.config.get("residual")
+        first, last = config["layers"]
+        layers = last + 1 - first
+        known = {None: "expand.weight", "linear": "correction.maps", "transformer": "correction.output.weight"}
+        found = weights[f"meaning.{known[residual and residual['head']]}"].shape[1]
+        if found != config["dimension"]:  # checked before a model of any size is made
+            raise ValueError(f"it has {found} dimensions, not {config['dimension']}")
+        shape = config["heads"], config["dropout"]
+        if residual:
+            return ResidualModel(layers, found, residual["base_layers"], residual["head"], *shape)
+        standardised = layers if config["training"].get("standardise") else None
+        return WordModel(found, *shape, standardised=standardised)
 
     def files(self) -> dict[str, bytes]:
         """Return the content of each file. The configuration is last, because its presence makes a folder a model."""
@@ -88,13 +107,13 @@ class SavedModel:
             CONFIG: json.dumps(config, indent=1).encode(),
         }
 
-    def backbone_settings(self, place: str | None, dtype: Any, batch_tokens: int | None) -> BackboneSettings:
-        """Return the settings of the frozen model, at `place` if it is not where it was in training."""
+    def backbone_settings(self, location: str | None, dtype: Any, batch_tokens: int | None) -> BackboneSettings:
+        """Return the settings of the frozen model, at `location` if it is not where it was in training."""
         first, last = self.config["layers"]
         named = self.config["backbone"]
         return BackboneSettings(
-            model=place or named["model"],
-            revision=None if place else named.get("revision"),
+            model=location or named["model"],
+            revision=None if location else named.get("revision"),
             first_layer=first,
             last_layer=last,
             dtype=dtype,
@@ -110,11 +129,11 @@ class SavedModel:
         path = settings.model if embedded_one else local_path(settings.model)
         if not embedded_one and not os.path.isdir(path):
             raise ConfigError(
-                f"the frozen model {settings.model} is not here: give its folder as `backbone` (--backbone in commands)"
+                f"cannot find the frozen model {settings.model}; give its folder as `backbone` (--backbone in commands)"
             )
         if describe_hub_model(path, None)["sha256"] != expected:
             raise ConfigError(
-                f"{settings.model} is not the frozen model that this one was trained on: its files have other content"
+                f"{settings.model} is not the frozen model that this one was trained on: its files differ"
             )
         return settings.model_copy(update={"model": path})
 
@@ -127,23 +146,23 @@ def write_saved(path: str, saved: SavedModel) -> None:
 
 
 def load_saved(name: str, revision: str | None = None) -> SavedModel:
-    """Load a model from its folder, the folder of its run, S3, or the hub."""
-    path = os.path.expanduser(name)
-    if not _is_place(path):
+    """Load a model from its folder, the folder of its run, S3, the hub, or this package (`embedded:NAME`)."""
+    path = folder_of(name) if name.startswith(embedded.PREFIX) else os.path.expanduser(name)
+    if not _is_location(path):
         if path.startswith((os.sep, ".")) or path.count("/") != 1:
-            raise ConfigError(f"{name}: no such folder; give that of a model or of a run, s3://…, or a hub id")
+            raise ConfigError(f"{name}: no such folder; give the folder of a model or a run, s3://…, or a hub id")
         path = _downloaded(name, revision)
     root, folder = _model_in(path, name)
     config = _config(root.read(folder + CONFIG), name)
     try:
         weights = root.read(folder + WEIGHTS)
     except FileNotFoundError:
-        raise StoreError(f"{name}: {WEIGHTS} is missing; fetch the model again") from None
+        raise StoreError(f"{name}: {WEIGHTS} is missing; download the model again") from None
     expected = config.get("weights_sha256")
     if expected and sha256(weights).hexdigest() != expected:
         raise StoreError(
-            f"{name}: {WEIGHTS} is damaged: it has another hash than {CONFIG} says; fetch the model again, or in the "
-            f"folder of its run remove {IN_A_RUN} and run the command of its training again"
+            f"{name}: {WEIGHTS} is damaged: its hash differs from that in {CONFIG}; download the model again, or, in "
+            f"the folder of its run, remove {IN_A_RUN} and run the training command again"
         )
     card = root.read(folder + CARD).decode(errors="replace") if root.exists(folder + CARD) else _card(config)
     return SavedModel(config, weights, card)
@@ -154,21 +173,21 @@ def _config(data: bytes, name: str) -> dict[str, Any]:
     try:
         config = as_mapping(data)
     except ValueError:
-        raise StoreError(f"{name}: {CONFIG} is damaged; fetch the model again") from None
+        raise StoreError(f"{name}: {CONFIG} is damaged; download the model again") from None
     if "backbone" not in config or not isinstance(config.get("format"), int):
-        raise ConfigError(f"{name} holds another kind of model: `distiller train` makes word models")
+        raise ConfigError(f"{name} holds another kind of model; give one made by `distiller train`")
     if config["format"] > FORMAT:
-        raise ConfigError(f"{name} was saved by a newer version of wicdistil: update it to load this model")
+        raise ConfigError(f"{name} was saved by a newer version of wicdistil; update wicdistil to load it")
     try:
-        described(data, ModelConfig)
+        from_json(data, ModelConfig)
     except ValueError as error:
-        raise StoreError(f"{name}: {CONFIG} is damaged: {error}; fetch the model again") from None
+        raise StoreError(f"{name}: {CONFIG} is damaged: {error}; download the model again") from None
     return config
 
 
 def put_in_card(name: str, evaluation: str) -> None:
     """Put an evaluation, as Markdown, into a model's card, in place of any earlier one."""
-    root, folder = card_place(name)
+    root, folder = card_location(name)
     card = load_saved(name).card
     found = _SECTION.search(card)
     before, after = (card[: found.start()], card[found.end() :]) if found else (card, "")
@@ -176,11 +195,11 @@ def put_in_card(name: str, evaluation: str) -> None:
     root.write(folder + CARD, ("\n\n".join(filter(None, sections)) + "\n").encode())
 
 
-def card_place(name: str) -> tuple[Files, str]:
+def card_location(name: str) -> tuple[Files, str]:
     """Return a model's files and the folder of its card in them; raise ConfigError if it cannot be changed."""
     path = os.path.expanduser(name)
-    if not _is_place(path):
-        raise ConfigError(f"{name}: only the card of a model in a folder or on S3 can be changed; save it there first")
+    if not _is_location(path):
+        raise ConfigError(f"{name}: only a model in a folder or on S3 can have its card changed; save it there first")
     return _model_in(path, name)
 
 
@@ -190,7 +209,7 @@ def evaluation_in(card: str) -> str:
     return found[1].strip() if found else ""
 
 
-def _is_place(path: str) -> bool:
+def _is_location(path: str) -> bool:
     return "://" in path or os.path.isdir(path)
 
 
@@ -200,7 +219,7 @@ def _model_in(path: str, name: str) -> tuple[Files, str]:
     folder = next((folder for folder in ("", f"{IN_A_RUN}/") if root.exists(folder + CONFIG)), None)
     if folder is None:
         raise ConfigError(
-            f"{name} holds no word model ({CONFIG} is missing): give the folder of a model or of a finished run"
+            f"{name} holds no word model ({CONFIG} is missing); give the folder of a model or of a finished run"
         )
     return root, folder
 
@@ -223,7 +242,7 @@ def _downloaded(name: str, revision: str | None) -> str:
         return str(snapshot_download(name, revision=revision, allow_patterns=[WEIGHTS, CONFIG, CARD]))
     except Exception as error:
         raise ConfigError(
-            f"{name} is neither a folder here nor a model of the hub that this machine can reach: {error}"
+            f"{name} is neither a local folder nor a model that can be downloaded from the hub: {error}"
         ) from error
 
 
@@ -236,23 +255,63 @@ def _card(config: Mapping[str, Any]) -> str:
         ("loss", validation["loss"]),
         ("cosine of the meanings of original and positive", validation["cosine_positive"]),
         ("cosine of the meanings of original and negative", validation["cosine_negative"]),
-        ("original nearer to positive than to negative", validation["ordered"]),
         ("cosine of unrelated words", validation["cosine_unrelated"]),
     ]
-    negatives = "with" if config["training"]["negatives"] else "without"
-    table = "\n".join(f"| {name} | {value:.4f} |" for name, value in rows)
+    table = "\n".join(f"| {name} | {value:.4f} |" for name, value in rows if value is not None)
+    ordered = ordered_text(validation, bool(config.get("residual")))
     return f"""---
 library_name: wicdistil
 {base_model}tags: [word-meaning-in-context]
 ---
 # Word meaning in context, distilled from {frozen}
 
-Two distillers over layers {layers[0]} to {layers[1]} of the frozen model: one for what a word means, one for what
-it has from its context. Trained by wicdistil on triples made without human labels, {negatives} negatives.
+Two distillers over layers {layers[0]} to {layers[1]} of the frozen model: one for the meaning of a word, one for what
+it gets from its context. {_trained_how(config)}
 
-On held-out triples:
+On held-out rows:
 
 | | |
 |---|---|
 {table}
+
+{ordered[0].upper()}{ordered[1:]}.
 """
+
+
+def _trained_how(config: Mapping[str, Any]) -> str:
+    from corpusgen.store.products import BOTH, DISCOURSE  # needs pyarrow, which using a model does not
+
+    residual = config.get("residual")
+    if not residual:
+        negatives = "with" if config["training"]["negatives"] else "without"
+        return f"Trained by wicdistil on triples made without human labels, {negatives} negatives."
+    tables = (config["training"].get("table") or DISCOURSE.table).split(BOTH)
+    elsewhere = " and from the same word in other documents" if DISCOURSE.table in tables else ""
+    return (
+        f"They correct the frozen model's own vector. Trained by wicdistil on {' and '.join(tables)} made without "
+        f"human labels, to tell words of one meaning in two sentences from other words{elsewhere}. Strength of the "
+        f"correction: {residual['strength']:.2g}."
+    )
+
+
+def ordered_text(validation: Mapping[str, Any], has_pairs: bool = False) -> str:
+    """Say how many held-out rows have the positive nearer than the negative, beside the frozen model's figure.
+
+    Of triples, those count whose positive is another word; of pairs, those with the same word in another document.
+    Models and runs of earlier versions counted all triples, also those whose positive is the original's own word.
+    """
+    share, frozen, counted = (validation.get(name) for name in ("ordered", "ordered_frozen", "differing"))
+    if share is None or counted == 0:
+        return f"no held-out row has {'the same word in another document' if has_pairs else 'another word as positive'}"
+    if counted is None:
+        return f"{share:.1%} of held-out triples ordered, also counting those whose positive is the same word"
+    beside = "" if frozen is None else f", {frozen:.1%} by the frozen model"
+    if has_pairs:
+        than = "the word in another document"
+        return f"{share:.1%} of {counted:,} held-out pairs nearer to each other than to {than}{beside}"
+    return f"{share:.1%} of {counted:,} held-out triples whose positive is another word ordered{beside}"
+
+
+def _known(value: Any) -> Any:
+    """Return None for NaN, which JSON cannot hold."""
+    return None if isinstance(value, float) and math.isnan(value) else value

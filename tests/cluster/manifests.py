@@ -31,38 +31,38 @@ def read(path: Path) -> dict[str, Any]:
     return yaml.load(path.read_text(encoding="utf-8"), StrictLoader)
 
 
-def problems(value: Any, expected: Any, place: str = "") -> Iterator[str]:
+def problems(value: Any, expected: Any, path: str = "") -> Iterator[str]:
     """What a manifest has that the description does not, and the other way round."""
     if isinstance(expected, str) and expected.startswith("<"):
         expected = FIELDS[expected.strip("<>")]
     if isinstance(expected, list):
         if not isinstance(value, list):
-            yield f"{place}: not a list"
+            yield f"{path}: not a list"
             return
         for number, item in enumerate(value):
-            yield from problems(item, expected[0], f"{place}[{number}]")
+            yield from problems(item, expected[0], f"{path}[{number}]")
     elif isinstance(expected, dict):
-        yield from _problems_of_mapping(value, expected, place)
+        yield from _problems_of_mapping(value, expected, path)
     elif expected == "map":
         if not isinstance(value, dict) or not all(isinstance(text, str) for text in value.values()):
-            yield f"{place}: not a mapping to strings"
+            yield f"{path}: not a mapping to strings"
     elif expected == "quantity":
         if not _QUANTITY.fullmatch(str(value)):
-            yield f"{place}: {value!r} is not a quantity"
+            yield f"{path}: {value!r} is not a quantity"
     elif not isinstance(value, _KINDS[expected]) or (isinstance(value, bool) and expected != "boolean"):
-        yield f"{place}: {value!r} is not a {expected}"
+        yield f"{path}: {value!r} is not a {expected}"
 
 
-def _problems_of_mapping(value: Any, expected: dict[str, Any], place: str) -> Iterator[str]:
+def _problems_of_mapping(value: Any, expected: dict[str, Any], path: str) -> Iterator[str]:
     if not isinstance(value, dict):
-        yield f"{place}: not a mapping"
+        yield f"{path}: not a mapping"
         return
     known = {name.rstrip("!"): kind for name, kind in expected.items()}
     for name in value:
         if name not in known:
-            yield f"{place}.{name}: no such field"
+            yield f"{path}.{name}: no such field"
         else:
-            yield from problems(value[name], known[name], f"{place}.{name}")
+            yield from problems(value[name], known[name], f"{path}.{name}")
     for name in expected:
         if name.endswith("!") and name.rstrip("!") not in value:
-            yield f"{place}.{name.rstrip('!')}: missing"
+            yield f"{path}.{name.rstrip('!')}: missing"

@@ -8,9 +8,9 @@ import pytest
 from corpusgen.engine.ray_executor import RayExecutor
 from corpusgen.store import Store
 from tests.cluster.hosts import Network, need_namespaces, wait_for_nodes
-from tests.cluster.nodes import QUICK_TO_NOTICE, ray_nodes
 from tests.corpusgen.engine.helpers import assert_whole, committed_files, run_demo
 from tests.testing.faults import FaultyFiles
+from tests.testing.ray_nodes import QUICK_TO_NOTICE, ray_nodes
 
 pytestmark = pytest.mark.slow
 CPUS = 4

@@ -91,7 +91,7 @@ def test_without_the_token_nothing_is_taken(head, project, tmp_path):
     for environment in (head.environment(token="wrong"), without):
         refused = submit(head, project, CONFIG, *store, env=environment)
         assert refused.returncode == 1
-        assert f"{head.address} refuses the token, or misses one" in refused.stderr
+        assert f"{head.address} refuses the token, or there is none" in refused.stderr
         assert "Traceback" not in refused.stderr
     assert not (tmp_path / "store").exists()
 
@@ -101,7 +101,7 @@ def test_without_the_token_no_driver_joins(head, project, tmp_path):
     options = ("--address", head.ray_address, "--set", f"store={tmp_path}/store")
     refused = run("corpusgen", "build", CONFIG, *options, cwd=project, env=wrong)
     assert refused.returncode == 1
-    assert f"{head.ray_address} refuses the token, or misses one" in refused.stderr
+    assert f"{head.ray_address} refuses the token, or there is none" in refused.stderr
     assert "RAY_AUTH_TOKEN" in refused.stderr
     assert "Traceback" not in refused.stderr
 
@@ -118,7 +118,7 @@ def test_ctrl_c_stops_the_job(head, project, tmp_path):
         if "Running entrypoint" in line:
             os.kill(process.pid, signal.SIGINT)
     assert process.wait(timeout=60) == 130
-    assert said[-1].endswith(": stopped; submit it again to go on\n")
+    assert said[-1].endswith(": stopped; submit it again to resume\n")
     job = said[0].split()[1].rstrip(":")
     options = ("--address", head.address, "--log-style", "record", "--log-color", "false")
     status = run("ray", "job", "status", *options, job, cwd=project, env=head.environment())
@@ -142,7 +142,7 @@ def test_when_the_head_was_lost_the_same_job_goes_on_with_another(head, project,
     head.wait()
     _, said = first.communicate(timeout=120)
     assert first.returncode == 1
-    assert "submit it again to go on" in said
+    assert "submit it again to resume" in said
     assert 20 <= len(before) < len(harvest.plan().units)
 
     again = submit(head, project, *arguments)

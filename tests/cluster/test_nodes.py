@@ -17,10 +17,10 @@ from corpusgen.engine import Pass, RunSettings, Stage
 from corpusgen.engine.passes import run_pass
 from corpusgen.engine.ray_executor import RayExecutor
 from corpusgen.store import CommittedTable, Store
-from tests.cluster.nodes import QUICK_TO_NOTICE, Killer, ray_nodes, replace
-from tests.corpusgen.engine.demo import slices
 from tests.corpusgen.engine.helpers import assert_untouched_by_the_fault, assert_whole, committed_files, run_demo
+from tests.testing.demo_pass import slices
 from tests.testing.faults import POINTS, faulty_store
+from tests.testing.ray_nodes import QUICK_TO_NOTICE, Killer, ray_nodes, replace
 
 pytestmark = pytest.mark.slow
 WITH_GPU = {"num_cpus": 6, "num_gpus": 1}
@@ -104,13 +104,13 @@ def test_a_stage_that_asks_for_a_gpu_runs_only_on_nodes_that_offer_one(cluster, 
         }
     )
     store = Store.at(str(tmp_path / "store"))
-    tables = {"places": pa.schema([("start", pa.int64()), ("cpu_node", pa.string()), ("gpu_node", pa.string())])}
+    tables = {"rows": pa.schema([("start", pa.int64()), ("cpu_node", pa.string()), ("gpu_node", pa.string())])}
     pass_ = Pass("demo", [OnCpu(), OnGpu()], slices(80, 1), tables)
     run_pass(pass_, store.pass_store("demo"), RayExecutor(settings), settings)
-    places = CommittedTable(store, "demo", "places").to_table()
+    rows = CommittedTable(store, "demo", "rows").to_table()
     with_gpu = {node["NodeID"] for node in ray.nodes() if node["Alive"] and "GPU" in node["Resources"]}
-    assert set(places["gpu_node"].to_pylist()) == with_gpu
-    assert set(places["cpu_node"].to_pylist()) - with_gpu
+    assert set(rows["gpu_node"].to_pylist()) == with_gpu
+    assert set(rows["cpu_node"].to_pylist()) - with_gpu
 
 
 @pytest.mark.parametrize("point", POINTS)
@@ -134,12 +134,20 @@ def test_a_node_that_is_killed_costs_only_what_it_was_doing(cluster, undisturbed
 
 
 def test_a_node_that_comes_in_the_middle_of_a_run_is_used(cluster, tmp_path):
-    watcher = Watcher()
+    used = tmp_path / "used"
+
+    class WaitingForTwo(Watcher):
+        def update(self, tally, final=False):
+            super().update(tally, final)
+            if self.workers["spell"] == 2:
+                used.touch()
+
+    watcher = WaitingForTwo()
     settings = RunSettings(scale_up_seconds=0.5, workers={"spell": {"gpus": 1}})
+    slow = {"units": 400, "numbers_each": 2, "seconds": 0.5, "slow_until": str(used)}  # until the new node is used
     with more(cluster, 0):
         coming = When(tmp_path / "store", 2, lambda: cluster.add_node(**WITH_GPU))
-        # So many units that a busy machine, too, has started the node and its worker long before the last of them.
-        run_demo(tmp_path / "store", RayExecutor(settings, watcher), settings, workers=None, units=60, seconds=0.5)
+        run_demo(tmp_path / "store", RayExecutor(settings, watcher), settings, workers=None, **slow)
         coming.join()
     assert watcher.workers["spell"] == 2
     assert_whole(tmp_path / "store")

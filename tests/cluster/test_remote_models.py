@@ -136,11 +136,16 @@ def test_no_secret_is_told_anywhere(site, done, s3_server, capfd):
     page = site.folder / "report.html"
     write_report(site.store, page)
     logs = Path(re.search("session: (.+)", done.stdout)[1]) / "logs"
-    places = [Path(site.store), Path(site.run), page, logs, site.node]
-    files = [path for place in places for path in (place.rglob("*") if place.is_dir() else [place]) if path.is_file()]
+    all_written = [Path(site.store), Path(site.run), page, logs, site.node]
+    files = [
+        path
+        for written in all_written
+        for path in (written.rglob("*") if written.is_dir() else [written])
+        if path.is_file()
+    ]
     assert len(files) > 50
     said = "".join((done.stdout, done.stderr, *capfd.readouterr()))
-    for word in (f"store: {site.store}", f"model: {site.run}/model", "triples/s"):  # the latter is told on stderr
+    for word in (f"store: {site.store}", f"model: {site.run}/model", "rows/s"):  # the latter is told on stderr
         assert word in said
     assert os.environ.get("AWS_SECRET_ACCESS_KEY") == s3_server.secret_key
     for secret in (s3_server.access_key, s3_server.secret_key, HUB_TOKEN):
@@ -171,6 +176,6 @@ def test_a_node_with_other_files_refuses(site, done):
     store = str(site.folder / "refused")
     refused = site.execute(*site.build(store))
     assert refused.returncode == 1
-    assert re.search(r"remote/masked is another one on the node \S+ than", refused.stderr)
+    assert re.search(r"remote/masked differs on the node \S+ from", refused.stderr)
     assert Store.at(site.store).corpus()["models"]["masked"]["sha256"] in refused.stderr
     assert not Store.at(store).pass_store("generate").committed()

@@ -9,8 +9,8 @@ from corpusgen.corpus.build import build
 from corpusgen.engine import LocalExecutor
 from distiller.settings import TrainSettings
 from distiller.training.job import train
-from tests.cluster.nodes import ray_nodes
 from tests.testing import triple_builds as support
+from tests.testing.ray_nodes import ray_nodes
 
 pytestmark = pytest.mark.slow
 

@@ -39,9 +39,9 @@ def run(command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     return on
 
 
-def flip(path: Path, place: int) -> None:
+def flip(path: Path, bit: int) -> None:
     data = bytearray(path.read_bytes())
-    data[place // 8] ^= 1 << place % 8
+    data[bit // 8] ^= 1 << bit % 8
     path.write_bytes(data)
 
 
@@ -52,12 +52,12 @@ def test_whoever_reads_triples_notices_any_flipped_bit_of_them(name: str, run, t
     [part, *_] = sorted((root / "generate/parts").glob("*-triples-*"))
     dice = random.Random(name)
     for _ in range(5):
-        place = dice.randrange(part.stat().st_size * 8)
-        flip(part, place)
+        bit = dice.randrange(part.stat().st_size * 8)
+        flip(part, bit)
         ended = run(name, root)
         assert ended.code == 1
         assert part.name in ended.out + ended.err
-        flip(part, place)
+        flip(part, bit)
     assert run(name, root).code == 0
 
 
@@ -66,12 +66,12 @@ def test_any_flipped_bit_in_what_describes_a_store_is_noticed(which: str, run, t
     root = tmp_path / "store"
     small_store(str(root))
     path = next((root / "generate/commits").glob("*.json")) if which == "commit" else root / which
-    for place in random.Random(which).sample(range(path.stat().st_size * 8), 40):
-        flip(path, place)
+    for bit in random.Random(which).sample(range(path.stat().st_size * 8), 40):
+        flip(path, bit)
         ended = run("verify", root)
         assert ended.code == 1
         assert "damaged" in ended.out + ended.err or "not committed" in ended.out
-        flip(path, place)
+        flip(path, bit)
     assert run("verify", root).code == 0
 
 

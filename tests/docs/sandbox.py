@@ -18,6 +18,7 @@ from distiller.settings import TrainSettings
 from distiller.words.model import WordModel
 from distiller.words.saved import SavedModel, write_saved
 from tests.docs.blocks import PROJECT
+from tests.testing import pair_builds
 from tests.testing import triple_builds as support
 
 VALIDATION = {"step": 10, "epoch": 1.0, "loss": 0.1, "ordered": 0.9}
@@ -46,6 +47,8 @@ def make_sandbox(folder: Path) -> None:
     for name, content in (("my.yaml", settings), ("train.yaml", training), (large, shortened)):
         Path(name).write_text(yaml.safe_dump(content))
     build(load_config("my.yaml"), LocalExecutor())
+    pairs = pair_builds.config(Path(), name="stories.jsonl", store="corpora/pairs")
+    build(pairs, LocalExecutor())
     backbone = describe_hub_model("models/mlm", None)
     trained = TrainSettings.model_validate(training)
     write_saved("runs/mine/model", SavedModel.of(WordModel(16, 4, seed=3), trained, [2, 3], backbone, VALIDATION))
@@ -81,8 +84,8 @@ def _write_benchmarks(texts: list[str]) -> None:
     scored = [f"g\tf\t2017\t{n}\t{chosen.choice([0, 1, 2, 4, 5])}\t{a}\t{b}\n" for n, (a, b) in enumerate(pairs)]
     Path("eval/stsb/sts-dev.csv").write_text("".join(scored))
     Path("eval/scws").mkdir()
-    places = [text.replace(WORD, f"<b> {WORD} </b>") for text in texts]
-    rated = [f"{WORD}\tn\t{WORD}\tn\t{a}\t{b}\t{chosen.uniform(0, 10):.1f}\n" for a, b in pairwise(places)]
+    marked = [text.replace(WORD, f"<b> {WORD} </b>") for text in texts]
+    rated = [f"{WORD}\tn\t{WORD}\tn\t{a}\t{b}\t{chosen.uniform(0, 10):.1f}\n" for a, b in pairwise(marked)]
     Path("eval/scws/ratings.txt").write_text("".join(f"{n}\t{row}" for n, row in enumerate(rated)))
     Path("eval/wordsim").mkdir()
     similar = [f"{a}\t{b}\t{chosen.uniform(0, 4):.2f}\n" for a, b in pairwise(support.vocabulary())]

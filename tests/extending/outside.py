@@ -19,8 +19,9 @@ from corpusgen.store import Store
 from corpusgen.store.products import Member, Product
 from corpusgen.store.records import Reads
 from distiller.settings import TrainSettings
-from distiller.words.model import TrainingPlace, WordModel
-from distiller.words.objective import Forward, Reconstruct
+from distiller.words.model import Distillers, TrainingPosition
+from distiller.words.objective import Forward, Judged, Reconstruct
+from distiller.words.row_facts import BatchFacts
 
 
 @dataclass
@@ -104,17 +105,23 @@ class Closer(Reconstruct):
         return (*super().term_names, "closer")
 
     def losses(
-        self, call: Forward, model: WordModel, states: torch.Tensor, place: TrainingPlace, weight: float
+        self,
+        call: Forward,
+        model: Distillers,
+        states: torch.Tensor,
+        facts: BatchFacts,
+        position: TrainingPosition,
+        weight: float,
     ) -> torch.Tensor:
-        distilled = call(states, place)
+        distilled = call(states, position)
         apart = (distilled.meaning[0] - distilled.meaning[1]).square().mean(-1).sum() * weight
-        return torch.cat([super().losses(lambda *_: distilled, model, states, place, weight), apart[None]])
+        return torch.cat([super().losses(lambda *_: distilled, model, states, facts, position, weight), apart[None]])
 
-    def judge(self, model: WordModel, states: torch.Tensor) -> torch.Tensor:
-        judged = super().judge(model, states)
+    def judge(self, model: Distillers, states: torch.Tensor, facts: BatchFacts) -> Judged:
+        judged = super().judge(model, states, facts)
         meaning = model(states).meaning[:, 1:]
         apart = (meaning[0] - meaning[1]).square().mean(-1).sum().double()
-        return torch.cat([judged[:-4], apart[None], judged[-4:]])
+        return judged._replace(losses=torch.cat([judged.losses, apart[None]]))
 
 
 NOT_A_RECIPE = SUBTITLES

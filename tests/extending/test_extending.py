@@ -53,10 +53,13 @@ def test_the_commands_know_a_recipe_of_another_package_or_refuse_it_by_name(tmp_
     settings_file = tmp_path / "build.yaml"
     settings_file.write_text(config(tmp_path, recipe=f"{OUTSIDE}:RECIPE").to_yaml())
     assert command("build", settings_file, "--executor", "local").code == 0
-    for name in ("verify", "status", "stats", "gc"):
+    for name in ("verify", "status", "stats", "gc", "sample", "export"):
         assert command(name, tmp_path / "store").code == 0
+    assert command("merge", tmp_path / "merged", tmp_path / "store").code == 0
+    assert command("report", tmp_path / "merged", "-o", tmp_path / "report.html").code == 0
     assert command("doctor", settings_file).code == 0
-    for arguments in (("sample", tmp_path / "store"), ("estimate", settings_file)):
+    refused = (("explain", tmp_path / "store", "x"), ("replay", tmp_path / "store", "x"), ("estimate", settings_file))
+    for arguments in refused:
         ended = command(*arguments)
         assert ended.code
         assert "recipe" in ended.err
@@ -66,7 +69,10 @@ def test_the_commands_know_a_recipe_of_another_package_or_refuse_it_by_name(tmp_
     ("changed", "message"),
     [
         ({"recipe": "word"}, "recipe: 'word' is unknown; did you mean 'words'?"),
-        ({"recipe": "no.such:RECIPE"}, r"recipe: no.such:RECIPE cannot be imported: No module named 'no'"),
+        ({"recipe": "words+"}, "recipe: '' is unknown; choose from words, discourse"),
+        ({"recipe": "discourse+discourse"}, "recipe: 'discourse[+]discourse' names a recipe twice"),
+        ({"recipe": f"discourse+{OUTSIDE}:RECIPE"}, "each define their own pass 'pairs'"),
+        ({"recipe": "no.such:RECIPE"}, r"recipe: cannot import no.such:RECIPE: No module named 'no'"),
         ({"recipe": f"{OUTSIDE}:MISSING"}, "has no attribute 'MISSING'"),
         ({"recipe": f"{OUTSIDE}:NOT_A_RECIPE"}, "is a SourceKind, not a corpusgen.corpus.recipe.Recipe"),
     ],
@@ -88,5 +94,5 @@ def test_an_objective_of_another_package(tmp_path):
 
 def test_negatives_of_the_translation_are_not_trained_as_if_they_were_of_the_original():
     check_fits(settings(), WORDS)
-    with pytest.raises(ConfigError, match=r"crosslingual: true, but .* the recipe 'words', whose negatives stand"):
+    with pytest.raises(ConfigError, match=r"crosslingual: true, but .* the recipe 'words', whose negatives are"):
         check_fits(settings(crosslingual=True), WORDS)

@@ -148,7 +148,7 @@ class World:
 
     @contextmanager
     def held(self, _files: Any, name: str, purpose: str) -> Iterator[None]:
-        """In the place of `corpusgen.io.lock.held`, whose own tests have real processes."""
+        """In the bit of `corpusgen.io.lock.held`, whose own tests have real processes."""
         holder = self.locks.get(name)
         if holder and holder.alive and holder is not self.current:
             raise LockHeldError(f"{name} is held by {holder.name}")
@@ -163,8 +163,8 @@ class World:
 
     def flip_a_bit(self, path: str) -> None:
         data = bytearray(self.files[path])
-        place = self.random.randrange(len(data) * 8)
-        data[place // 8] ^= 1 << place % 8
+        bit = self.random.randrange(len(data) * 8)
+        data[bit // 8] ^= 1 << bit % 8
         self.files[path] = bytes(data)
         self.flips.append(path)
         self.note(f"a bit flips in {path}")

@@ -12,7 +12,7 @@ import ray
 
 from corpusgen.io.files import LocalFiles
 from corpusgen.store import Store
-from tests.corpusgen.engine.demo import demo_pass
+from tests.testing.demo_pass import demo_pass
 
 POINTS = ("before the part", "after the part", "after the commit")
 # Where a run takes long, only the worst point is in the quick tests: the part is written, the commit is not.

@@ -121,7 +121,7 @@ SPANS = [(text.index(word), text.index(word) + len(word)) for text, word in zip(
 
 
 def masked_by_hand(tokenizer: Any, text: str, span: tuple[int, int]) -> tuple[list[int], int, list[str]]:
-    """Piece by piece: ids with masks, the first mask's place, and the target's pieces."""
+    """Piece by piece: ids with masks, the first mask's position, and the target's pieces."""
     encoded = tokenizer(text, return_offsets_mapping=True)
     pieces = tokenizer.convert_ids_to_tokens(encoded["input_ids"])
     letters = [set(range(a, b)) - {i for i, c in enumerate(text) if c == " "} for a, b in encoded["offset_mapping"]]

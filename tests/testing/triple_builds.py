@@ -83,6 +83,10 @@ def settings(folder, **others):
     }
 
 
+AND_PAIRS = {
+    "recipe": "words+discourse",
+    "discourse": {"size": 30, "document_bytes": 2000, "max_overlap": 0.9},
+}
 ROUND_TRIP = {
     "generate": {"unit_targets": 20},
     "translation": {

@@ -37,7 +37,7 @@ def has_loop(text: str) -> bool:
         last_seen[seed] = here
         if before is None:
             continue
-        # The piece is the text between both places. Does the text repeat from here until there are enough pieces?
+        # The piece is the text between both positions. Does the text repeat from here until there are enough pieces?
         piece = here - before
         rest = max(_TIMES * piece, _LOOP) - piece
         if here + rest <= len(text) and text.startswith(text[before : before + rest], here):

@@ -52,21 +52,21 @@ class OldTranslations:
     def of(self, texts: Sequence[str]) -> dict[str, Remembered]:
         """Return the translations of those texts that the store has translated."""
         found: dict[str, Remembered] = {}
-        for unit in np.unique(self._units[self._places(texts)]).tolist():
+        for unit in np.unique(self._units[self._positions(texts)]).tolist():
             found |= self._of_unit(unit)
         return {text: found[text] for text in texts if text in found}
 
     def count(self, texts: Sequence[str]) -> int:
         """Return how many of the texts are targets in the store, without reading from it."""
-        return len(self._places(texts))
+        return len(self._positions(texts))
 
-    def _places(self, texts: Sequence[str]) -> npt.NDArray[np.int64]:
+    def _positions(self, texts: Sequence[str]) -> npt.NDArray[np.int64]:
         """Return the positions of the known texts among the sorted keys."""
         if not len(self):
             return np.zeros(0, np.int64)
         keys = _keys(texts)
-        places = np.minimum(np.searchsorted(self._sorted, keys), len(self) - 1)
-        known: npt.NDArray[np.int64] = places[self._sorted[places] == keys]
+        positions = np.minimum(np.searchsorted(self._sorted, keys), len(self) - 1)
+        known: npt.NDArray[np.int64] = positions[self._sorted[positions] == keys]
         return known
 
     def _of_unit(self, unit: int) -> Mapping[str, Remembered]:
@@ -107,8 +107,15 @@ class OnDemand:
         """Translate the texts, as the translator does."""
         if not texts:
             return []
+        return self._loaded().translate(texts)
+
+    def hypotheses(self, texts: Sequence[str], number: int) -> list[list[str]]:
+        """Translate the texts in several ways, as the translator does."""
+        return self._loaded().hypotheses(texts, number) if texts else []
+
+    def _loaded(self) -> Translator:
         self._translator = self._translator or self._load()
-        return self._translator.translate(texts)
+        return self._translator
 
 
 def _keys(texts: Sequence[str]) -> npt.NDArray[np.bytes_]:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from corpusgen.config.build import BuildConfig
 from corpusgen.config.plugins import find_part
-from corpusgen.corpus.recipe import Recipe
-from corpusgen.corpus.recipes import words
-from corpusgen.errors import StoreError, StoreUnavailableError
+from corpusgen.corpus.recipe import Recipe, together
+from corpusgen.corpus.recipes import discourse, words
+from corpusgen.errors import ConfigError, StoreError, StoreUnavailableError
 from corpusgen.store import Store
-from corpusgen.store.products import DEFAULT_RECIPE, recipe_name
+from corpusgen.store.products import BOTH, DEFAULT_RECIPE, recipe_name
 
-RECIPES = {recipe.name: recipe for recipe in (words.RECIPE,)}
+RECIPES = {recipe.name: recipe for recipe in (words.RECIPE, discourse.RECIPE)}
 
 
 def recipe_of(config: BuildConfig) -> Recipe:
     """Return the recipe that the settings name; raise ConfigError if it does not exist."""
-    return find_part(config.recipe, RECIPES, Recipe, "recipe")
+    return _find(config.recipe, "recipe")
 
 
 def recipe_of_store(store: Store) -> Recipe:
@@ -26,4 +26,11 @@ def recipe_of_store(store: Store) -> Recipe:
         raise
     except StoreError:
         name = DEFAULT_RECIPE
-    return find_part(name, RECIPES, Recipe, f"{store.url}/corpus.json: recipe")
+    return _find(name, f"{store.url}/corpus.json: recipe")
+
+
+def _find(name: str, setting: str) -> Recipe:
+    names = name.split(BOTH)
+    if len(set(names)) < len(names):
+        raise ConfigError(f"{setting}: {name!r} names a recipe twice; name each once")
+    return together([find_part(one, RECIPES, Recipe, setting) for one in names])

@@ -83,7 +83,7 @@ def _candidates(config: BuildConfig, store: Store, stages: list[Stage]) -> Pass:
 
 
 def _candidates_stages(config: BuildConfig, store: Store) -> list[Stage]:
-    return [SketchCandidates(config.sample.size, config.seed, store=store)]
+    return [SketchCandidates(*_of_sample(config), store=store)]
 
 
 def _selection(config: BuildConfig, store: Store, stages: list[Stage]) -> Pass:
@@ -93,7 +93,12 @@ def _selection(config: BuildConfig, store: Store, stages: list[Stage]) -> Pass:
 
 
 def _selection_stages(config: BuildConfig, store: Store) -> list[Stage]:
-    return [SelectTargets(config.sample.size, config.seed, store=store)]
+    return [SelectTargets(*_of_sample(config), store=store)]
+
+
+def _of_sample(config: BuildConfig) -> tuple[int, int, int, float | None]:
+    sample = config.sample
+    return sample.size, config.seed, sample.sentences_per_word, sample.max_capital_share
 
 
 def _sample(config: BuildConfig, store: Store, stages: list[Stage]) -> Pass:
@@ -132,7 +137,11 @@ def _generate_stages(config: BuildConfig, store: Store) -> list[Stage]:
         assert config.translation
         trip = config.translation
         identification = (trip.identify, trip.threshold, config.language.model)
-        stages.append(RoundTrip(trip.forward, trip.back, trip.pivot, code, *identification, device))
+        languages = (trip.forward, trip.back, trip.pivot, code)
+        number, others, avoid = trip.hypotheses, tuple(trip.others), trip.avoid_target
+        stages.append(
+            RoundTrip(*languages, *identification, device, hypotheses=number, others=others, avoid_target=avoid)
+        )
         stages.append(AlignTargets(*vectors))
     stages.append(MakeTriples(*vectors, store, device, masked=config.masked))
     return stages
@@ -152,7 +161,7 @@ def _complete_for(config: BuildConfig) -> Sequence[str]:
     if len(missing) == len(needed):
         return [name for name in RECIPE.passes if name != WORDS.pass_name]
     if missing:
-        raise ConfigError(f"{', '.join(missing)}: missing; to make triples, give {', '.join(needed)} (docs/triples.md)")
+        raise ConfigError(f"{', '.join(missing)}: missing; to make triples, set {', '.join(needed)} (docs/triples.md)")
     return list(RECIPE.passes)
 
 

@@ -1,4 +1,7 @@
-"""Alignment of targets with words of a paraphrase: Algorithm 4.1 of Arase & Kajiwara 2021, over many pairs."""
+"""Alignment of targets with words of a paraphrase: Algorithm 4.1 of Arase & Kajiwara 2021, over many pairs.
+
+Shapes: P pairs, O words of an original, W words of a paraphrase, A words of all sentences in a row, D dimensions.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +19,10 @@ Mask = npt.NDArray[np.bool_]
 Reasons = npt.NDArray[np.uint8]
 
 _PAIRS_AT_ONCE = 32
-# Vectors are rounded to this many binary places: then sums of their products fit into a float64 exactly, and the
-# same two words have the same cosine to the bit, wherever they are and in whatever order a machine adds up. So ties
-# are ties, and the first of them wins.
-_BINARY_PLACES = 25
+# Vectors are rounded to this many binary digits after the point: then sums of their products fit into a float64
+# exactly, and the same two words have the same cosine to the bit, wherever they are and in whatever order a machine
+# adds up. So ties are ties, and the first of them wins.
+_BINARY_DIGITS = 25
 _DECIMALS = 5  # of values that are compared with a threshold
 
 
@@ -36,7 +39,7 @@ class Passed(enum.IntEnum):
 
 
 class Sentences(NamedTuple):
-    """The words of many sentences: their vectors, of unit length, and the number of words in each sentence."""
+    """The words of many sentences: their vectors (A, D), of unit length, and the number of words in each (P,)."""
 
     vectors: Floats
     counts: Ints
@@ -50,7 +53,7 @@ class Alignment(NamedTuple):
 
 
 class JudgedPairs(NamedTuple):
-    """Some pairs, and the judgement of each word of their paraphrases: (pairs, words of the paraphrase).
+    """Some pairs, and the judgement of each word of their paraphrases: (P, W).
 
     Shorter sentences are padded: with -inf in `cosines`, and with words that are too far.
     """
@@ -58,7 +61,7 @@ class JudgedPairs(NamedTuple):
     targets: Ints
     """Index of each target among the words of its original."""
     cosines: Scores
-    """Cosines of all words: (pairs, words of the original, words of the paraphrase)."""
+    """Cosines of all words: (P, O, W)."""
     takers: Ints
     """The other word of the original whose mutual best match a word is; -1 if there is none."""
     scores: Scores | None
@@ -95,8 +98,8 @@ def judge_by_score(
 ) -> Iterator[JudgedPairs]:
     """Judge by the rule of the paper's published code: letters first, then distances relative to other words.
 
-    `alike` marks the words of the paraphrases that look like the target; the one nearest by its place in the sentence
-    is chosen. If there is none, a word is a candidate if the target is unusually near to it: its distance to the
+    `alike` marks the words of the paraphrases that look like the target; the one nearest to the target's position is
+    chosen. If there is none, a word is a candidate if the target is unusually near to it: its distance to the
     target, as a standard score among its distances to all words of the original, is at most `threshold`. Of the
     candidates that are not taken, the one with the lowest score is chosen.
     """
@@ -133,7 +136,7 @@ def chosen_words(judged: Iterable[JudgedPairs]) -> Alignment:
 def taken_by(cosines: Scores, targets: Ints) -> Ints:
     """Return, for each word of the paraphrase, the other word of the original whose mutual best match it is, or -1.
 
-    `cosines` are (pairs, words of the original, words of the paraphrase), with -inf where a sentence is shorter.
+    `cosines` are (P, O, W), with -inf where a sentence is shorter.
     """
     best_of_original, best_of_paraphrase = cosines.argmax(2), cosines.argmax(1)
     mutual: Mask = np.take_along_axis(best_of_original, best_of_paraphrase, 1) == np.arange(cosines.shape[2])
@@ -210,7 +213,7 @@ def _groups(counts: Ints) -> Iterator[tuple[slice, slice]]:
 
 
 def all_cosines(originals: Sentences, paraphrases: Sentences) -> Scores:
-    """Return the cosines of all words of each pair, with -inf where a sentence is shorter."""
+    """Return the cosines (P, O, W) of all words of each pair, with -inf where a sentence is shorter."""
     sizes = originals.counts.tolist(), paraphrases.counts.tolist()
     left, right = _rounded(originals.vectors), _rounded(paraphrases.vectors)
     result = np.full((len(sizes[0]), max(1, *sizes[0]), max(1, *sizes[1])), -np.inf)
@@ -222,8 +225,8 @@ def all_cosines(originals: Sentences, paraphrases: Sentences) -> Scores:
 
 
 def _rounded(vectors: Floats) -> Scores:
-    """Round vectors: added to a large number, they keep just these places, and subtracting it again is exact."""
-    large = 1.5 * 2.0 ** (52 - _BINARY_PLACES)
+    """Round vectors: added to a large number, they keep just these digits, and subtracting it again is exact."""
+    large = 1.5 * 2.0 ** (52 - _BINARY_DIGITS)
     result = np.add(vectors, large, dtype=np.float64)
     result -= large
     return result

@@ -2,6 +2,8 @@
 
 This module loads no model, and reads and writes nothing. The stages ask the models and take the word without a
 reason against it; `corpusgen explain` shows the same verdicts. So every rule is stated once.
+
+Shapes: P pairs, A words of all sentences in a row, C candidates for a slot, D dimensions.
 """
 
 from __future__ import annotations
@@ -72,7 +74,7 @@ def only_first_choice(verdicts: Iterable[Verdict]) -> Iterator[Verdict]:
 
 
 class WordTable(NamedTuple):
-    """Many sentences: where their words are, without punctuation, the words in lower case, and their vectors."""
+    """Many sentences: where their words are, without punctuation, the words in lower case, and their vectors (A, D)."""
 
     texts: Sequence[str]
     tokens: Tokens
@@ -86,7 +88,7 @@ class WordTable(NamedTuple):
 
 
 class Pairs(NamedTuple):
-    """Originals and paraphrases to align, and the index of each target among the words of its original."""
+    """Originals and paraphrases to align, and the index of each target among the words of its original (P,)."""
 
     originals: WordTable
     paraphrases: WordTable
@@ -131,10 +133,23 @@ def why_keep_aligned(record: Mapping[str, Any], criteria: Criteria) -> str | Non
         return "the aligned word stays: rules.enrich is off"
     if is_name(record["target"], record["target_start"]):
         return "the aligned word stays: the target is probably a name"
-    word = record["paraphrase"][record["aligned_start"] : record["aligned_end"]]
-    if not looks_like(word, record["target"], criteria.rules, criteria.language):
+    if not _aligned_looks_like_target(record, criteria):
         return "the aligned word stays: it does not look like the target"
     return None
+
+
+def is_another_word(record: Mapping[str, Any], criteria: Criteria) -> bool:
+    """Return whether the aligned word is another word than the target, which no word is for a name."""
+    return (
+        record["aligned_start"] is not None
+        and not is_name(record["target"], record["target_start"])
+        and not _aligned_looks_like_target(record, criteria)
+    )
+
+
+def _aligned_looks_like_target(record: Mapping[str, Any], criteria: Criteria) -> bool:
+    word = record["paraphrase"][record["aligned_start"] : record["aligned_end"]]
+    return looks_like(word, record["target"], criteria.rules, criteria.language)
 
 
 def aligned_slots(records: Sequence[Mapping[str, Any]], criteria: Criteria) -> list[Slot]:
@@ -166,7 +181,7 @@ def written_as_there(slot: Slot, words: Iterable[str]) -> Iterator[bool]:
 def why_unusable(
     probabilities: npt.NDArray[np.float64], has_vector: npt.NDArray[np.bool_], rules: RuleSettings
 ) -> npt.NDArray[np.uint8]:
-    """Return why no rule considers each predicted word, as an index into `UNUSABLE`; 0 if the rules do.
+    """Return why no rule considers each predicted word (C,), as an index into `UNUSABLE`; 0 if the rules do.
 
     The rules consider words that have a vector of their own, down to the lowest probability that any rule accepts. A
     word of a cased model must also be written as it would be in that slot: otherwise its probability is not its own.
@@ -176,7 +191,7 @@ def why_unusable(
 
 
 def with_unusable(slot: Slot, verdicts: Iterable[Verdict]) -> Iterator[Verdict]:
-    """Add the predicted words that no rule considers, in their places, to the verdicts on all candidates of a slot."""
+    """Add the predicted words that no rule considers, in their order, to the verdicts on all candidates of a slot."""
     judged = iter(verdicts)
     for (word, probability, cosine), why in zip(slot.predicted.each(), slot.predicted.unusable.tolist(), strict=True):
         yield Verdict(word, probability, cosine, UNUSABLE[why]) if why else next(judged)

@@ -16,7 +16,7 @@ from corpusgen.text.words import Tokens
 
 @dataclass(frozen=True)
 class SlotContext:
-    """The context of a slot, which is the place of the target or of the word that stands for it; all in lower case."""
+    """The context of a slot, the position of the target or of the word that stands for it; all in lower case."""
 
     target: str
     name: bool

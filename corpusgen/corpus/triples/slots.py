@@ -1,4 +1,4 @@
-"""Slots: places in sentences to predict words for, with the predicted words."""
+"""Slots: positions in sentences to predict words for, with the predicted words."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _NOTHING = Candidates((), np.zeros(0), np.zeros(0), np.zeros(0, np.uint8))
 
 
 class Slot(NamedTuple):
-    """A place in a sentence, with its context and the words predicted for it."""
+    """A position in a sentence, with its context and the words predicted for it."""
 
     row: int
     text: str
@@ -59,7 +59,7 @@ class Slot(NamedTuple):
         return self.text[slice(*self.span)]
 
     def replaced(self, kind: str, word: str) -> dict[str, Any]:
-        """Replace the span, keeping its case; return the sentence and the place of the new word, as columns."""
+        """Replace the span, keeping its case; return the sentence and the span of the new word, as columns."""
         start, end = self.span
         word = match_case(word, self.surface)
         return sentence_columns(kind, self.text[:start] + word + self.text[end:], (start, start + len(word)))
@@ -82,6 +82,6 @@ def context_of(
 
 
 def sentence_columns(kind: str, text: str, span: tuple[int, int]) -> dict[str, Any]:
-    """Return a sentence, its word and the place of the word, in the columns of its kind."""
+    """Return a sentence, its word and the span of the word, in the columns of its kind."""
     start, end = span
     return {kind: text, f"{kind}_word": text[start:end], f"{kind}_start": start, f"{kind}_end": end}

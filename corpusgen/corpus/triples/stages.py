@@ -17,6 +17,7 @@ from corpusgen.corpus.triples import choose
 from corpusgen.corpus.triples.align import chosen_words
 from corpusgen.corpus.triples.choose import Criteria, Pairs, Verdict, WordTable
 from corpusgen.corpus.triples.contexts import words_around
+from corpusgen.corpus.triples.hypotheses import one_per_row, preferred, unknown_words
 from corpusgen.corpus.triples.slots import Candidates, Slot, context_of, sentence_columns
 from corpusgen.engine import Resources, Result, Stage, split_by_reason
 from corpusgen.engine.parts import ReadRows
@@ -27,12 +28,14 @@ from corpusgen.models.identity import NamedModel, confirmed
 from corpusgen.models.lexical import edit_distance
 from corpusgen.models.vectors import WordVectors, open_vectors
 from corpusgen.store import CommittedTable, Store
-from corpusgen.tables import ALIGNED, ENRICHED, SUBSTITUTION, TARGETS, TRIPLES
+from corpusgen.tables import ALIGNED, ENRICHED, HYPOTHESES, SUBSTITUTION, TARGETS, TRIPLES
 from corpusgen.text.words import Tokens, tokenize
 
 if TYPE_CHECKING:
     from corpusgen.models.masked_lm import MaskedPredictor
 
+DAMAGED = "unknown word in the paraphrase"
+_OF_ALIGNMENT = ["target", "target_start", "paraphrase", "aligned_start", "aligned_end"]
 _LIGHT = Resources(cpus=0.05)
 _WORDS_TO_JUDGE_BY = 200
 _LEAST_KNOWN_SHARE = 0.5
@@ -79,7 +82,7 @@ class _WithVectors(Stage):
         if share < _LEAST_KNOWN_SHARE:
             raise StageError(
                 f"vectors.path: {self.vectors} knows only {share:.0%} of the words of the corpus; "
-                f"are these vectors of the language {self.language!r}, and of words in lower case?"
+                f"use vectors for the language {self.language!r} with lower-case words"
             )
 
 
@@ -93,7 +96,19 @@ class AlignTargets(_WithVectors):
     adds: ClassVar[tuple[str, ...]] = ("aligned_start", "aligned_end", "alignment")
 
     def process(self, rows: pa.Table) -> Result:
-        """Align all rows at once."""
+        """Align all rows at once; of several hypotheses, keep the one that teaches most."""
+        if HYPOTHESES.name not in rows.column_names:
+            return split_by_reason(*self._aligned(rows))
+        each, of_row = one_per_row(rows)
+        each, reasons = self._aligned(each)
+        faulty = np.array([reason is not None for reason in reasons], bool)
+        records = each.select(_OF_ALIGNMENT).to_pylist()
+        differs = np.array([choose.is_another_word(record, self.criteria) for record in records], bool)
+        chosen = preferred(of_row, faulty, differs, each["alignment"].to_numpy())
+        return split_by_reason(each.take(pa.array(chosen)), [reasons[index] for index in chosen.tolist()])
+
+    def _aligned(self, rows: pa.Table) -> tuple[pa.Table, list[str | None]]:
+        """Return the rows with the aligned word of each, and why a paraphrase cannot be used."""
         pairs = self.pairs(rows)
         self.check_language(pairs.originals.words)
         word, cosine = chosen_words(choose.judge_alignment(pairs, self.criteria))
@@ -105,11 +120,19 @@ class AlignTargets(_WithVectors):
             rows = rows.append_column(name, pa.array(chosen, pa.int32(), mask=~found))
         rows = rows.append_column("alignment", pa.array(cosine, pa.float32(), mask=~found))
         known: npt.NDArray[np.bool_] = np.any(pairs.originals.vectors[originals.firsts + pairs.targets], axis=1)
+        most = self.rules.max_unknown_words
+        damaged = [most is not None and len(words) > most for words in self.unknown(pairs)]
         reasons = [
             "target has no vector" if not has_vector else None if aligned else "no aligned word"
             for aligned, has_vector in zip(found.tolist(), known.tolist(), strict=True)
         ]
-        return split_by_reason(rows, reasons)
+        return rows, [why or DAMAGED if is_damaged else why for why, is_damaged in zip(reasons, damaged, strict=True)]
+
+    def unknown(self, pairs: Pairs) -> list[list[str]]:
+        """Return the words of each paraphrase that are probably damaged, if the rules ask for them."""
+        if self.rules.max_unknown_words is None:
+            return [[] for _ in pairs.targets]
+        return unknown_words(pairs, self._vectors.knows)
 
     def pairs(self, rows: pa.Table) -> Pairs:
         """Return the words of both sentences of each row, and their vectors."""
@@ -119,7 +142,9 @@ class AlignTargets(_WithVectors):
         paraphrases = self._table(texts, tokenize(texts))
         targets = originals.tokens.starting_at(rows["target_start"].to_numpy())
         if len(targets) != rows.num_rows:
-            raise StageError("a target is no word of its sentence: the store was not made by this version")
+            raise StageError(
+                "a target is not a word of its sentence: another version made this store; build into a new one"
+            )
         return Pairs(originals, paraphrases, targets - originals.tokens.firsts)
 
     def _table(self, texts: Sequence[str], tokens: Tokens) -> WordTable:
@@ -175,7 +200,7 @@ class MakeTriples(_WithVectors):
         if self.device == "cuda":
             return GPU_BY_DEVICE
         if self.masked.dtype == "bfloat16":
-            return GpuOnly("masked.dtype is bfloat16, which is not for CPUs", "masked.dtype=auto")
+            return GpuOnly("masked.dtype is bfloat16, which is too slow on CPUs", "masked.dtype=auto")
         return None
 
     def setup(self) -> None:

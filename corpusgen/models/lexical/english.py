@@ -34,6 +34,8 @@ FUNCTION_WORDS = _words(
     """
 )
 
+PARTICLES = _words("up down off out away back apart together aside forth")
+
 # Forms that no sentence reliably tells apart share a class: left of him, had left.
 _CLASSES = {
     **{"NN": "noun", "NNS": "plural noun", "VB": "verb", "VBP": "verb", "VBZ": "verb with s", "VBG": "verb with ing"},

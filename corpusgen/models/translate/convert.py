@@ -35,12 +35,12 @@ def convert_translator(
     only for fairseq checkpoints that do not name them. The folder appears when it is complete.
     """
     if quantization is not None and quantization not in QUANTIZATIONS:
-        raise StageError(f"quantization: {quantization}: unknown; there are {', '.join(QUANTIZATIONS)}")
+        raise StageError(f"quantization: {quantization}: unknown; choose from {', '.join(QUANTIZATIONS)}")
     wanted = Path(output)
     if wanted.exists() and not overwrite:
-        raise StageError(f"{wanted}: exists already: choose another name or ask to overwrite it")
+        raise StageError(f"{wanted} already exists; choose another name or overwrite it (--overwrite)")
     if wanted.exists() and not (wanted / "model.bin").is_file():
-        raise StageError(f"{wanted}: exists already and is no converted model: choose another name")
+        raise StageError(f"{wanted} already exists and is not a converted model; choose another name")
     folder = _fetched(source, revision)
     with temporary_path(wanted) as unfinished:
         unfinished.parent.mkdir(parents=True, exist_ok=True)

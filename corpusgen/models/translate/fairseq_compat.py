@@ -32,9 +32,9 @@ from typing import Any
 from corpusgen.errors import StageError
 
 BEWARE = (
-    "fairseq checkpoints are pickles, and fairseq was not made for files of strangers. Only weights and settings are "
-    "taken from them here, yet use none that you would not run as a program. A model converted with `corpusgen "
-    "convert-translator` holds data only: make it once, where nothing is at stake, and use that"
+    "fairseq checkpoints are pickles, and fairseq was not designed for untrusted files. Only weights and settings are "
+    "read from them here; even so, use only files that you would run as a program. A model converted with `corpusgen "
+    "convert-translator` contains only data: convert once, on a machine with nothing to lose, and use the result"
 )
 
 INSTALL = "pip install 'wicdistil[fairseq]' and then pip install --no-deps fairseq==0.12.2"
@@ -79,13 +79,13 @@ def checkpoint_errors_explained(checkpoint: Path) -> Iterator[None]:
     except Exception as error:
         if refused := re.search(r"GLOBAL (\S+)", str(error)):
             raise StageError(
-                f"{checkpoint}: it holds {refused[1]}, which is neither weights nor settings, so it is not loaded. If "
-                "you trust where it comes from, save it again without, which RUNS WHATEVER CODE IS IN IT: state = "
+                f"{checkpoint}: refused, because it contains {refused[1]}, which is neither weights nor settings. If "
+                "you trust its origin, save it again without that, which RUNS ANY CODE IN THE FILE: state = "
                 "torch.load(file, weights_only=False); state['extra_state'] = {}; torch.save(state, file)"
             ) from error
         raise StageError(
-            f"{checkpoint}: fairseq cannot load it: {error}; it should be a checkpoint of the task translation, beside "
-            "it the dictionaries dict.<language>.txt, and source and target must be set if it does not name them"
+            f"fairseq cannot load {checkpoint}: {error}; it must be a checkpoint of a translation model, with its "
+            "dictionaries dict.<language>.txt beside it; set source and target if the checkpoint does not name them"
         ) from error
 
 

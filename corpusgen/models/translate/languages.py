@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Collection
 from typing import NamedTuple
 
 from corpusgen.config.translator import TranslatorSettings
-from corpusgen.errors import StageError
+from corpusgen.errors import StageError, closest
 
 # The forms of a language token: NLLB's, M2M100's, and OPUS-MT's.
 _BOTH_SIDES = {"{}": re.compile(r"[a-z]{3}_[A-Z][a-z]{3}"), "__{}__": re.compile(r"__[a-z]{2,3}__")}
@@ -46,6 +45,6 @@ def _token(field: str, code: str | None, form: str, known: Collection[str], mode
             return str(token)
     before, after = form.split("{}")
     codes = [token.removeprefix(before).removesuffix(after) for token in known]
-    some = ", ".join(difflib.get_close_matches(code or "", codes, 5, 0.4) or codes[:8])
-    problem = f"{code!r} is none of its languages" if code else f"the model knows {len(codes)} languages"
-    raise StageError(f"{model}: {problem}: set {field} to one of {some}…")
+    some = ", ".join(closest(code or "", codes, most=5, likeness=0.4) or codes[:8])
+    problem = f"the model does not know the language {code!r}" if code else f"the model has {len(codes)} languages"
+    raise StageError(f"{model}: {problem}; set {field} to one of {some}…")

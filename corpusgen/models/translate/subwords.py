@@ -36,6 +36,9 @@ class Subwords(Protocol):
     def decode(self, pieces: Sequence[str]) -> str:
         """Join sub-words into a text."""
 
+    def encode_output(self, text: str) -> list[str]:
+        """Split a text of the target language, as the model would write it."""
+
 
 def open_subwords(folder: Path, vocabulary: Collection[str], settings: TranslatorSettings) -> Subwords:
     """Open the codec that splits texts into the pieces of this vocabulary."""
@@ -63,8 +66,8 @@ def open_subwords(folder: Path, vocabulary: Collection[str], settings: Translato
 
 def find_subword_files(folder: Path) -> dict[str, Path]:
     """Return the sub-word files in a model's folder or, if there are none, next to it."""
-    for place in (folder, folder.absolute().parent):
-        if found := {name: place / name for name in SUBWORD_FILES if (place / name).is_file()}:
+    for near in (folder, folder.absolute().parent):
+        if found := {name: near / name for name in SUBWORD_FILES if (near / name).is_file()}:
             return found
     return {}
 
@@ -77,8 +80,8 @@ def _is_frequent(signs: Iterable[bool]) -> bool:
 
 def _missing(kind: str, names: Sequence[str], folder: Path) -> StageError:
     return StageError(
-        f"{folder}: the model's vocabulary is made of {kind}, but its file is missing: "
-        f"put {', or '.join(names)} into the folder or beside it"
+        f"{folder}: the model's vocabulary uses {kind}, but the file is missing; "
+        f"put {', or '.join(names)} into the folder or next to it"
     )
 
 
@@ -93,11 +96,15 @@ class SentencePieces:
             self._source: Any = sentencepiece.SentencePieceProcessor(model_file=str(source))
             self._target: Any = sentencepiece.SentencePieceProcessor(model_file=str(target))
         except (OSError, RuntimeError) as error:
-            raise StageError(f"{source}, {target}: not readable as SentencePiece models: {error}") from error
+            raise StageError(f"cannot read {source} and {target} as SentencePiece models: {error}") from error
 
     def encode(self, text: str) -> list[str]:
         """Split a text into pieces."""
         return list(self._source.encode(text, out_type=str))
+
+    def encode_output(self, text: str) -> list[str]:
+        """Split a text of the target language into pieces."""
+        return list(self._target.encode(text, out_type=str))
 
     def decode(self, pieces: Sequence[str]) -> str:
         """Join pieces into a text, including pieces that only the source language's model has."""
@@ -112,7 +119,7 @@ class BytePairs:
         has_version = lines[0].startswith("#version")
         merges = [line.strip(" \r").split(" ") for line in lines[has_version:] if line.strip()]
         if not all(len(merge) in (2, 3) for merge in merges):
-            raise StageError(f"{codes}: not the codes of subword-nmt or fastBPE")
+            raise StageError(f"{codes}: not a file of BPE codes from subword-nmt or fastBPE")
         self._ranks: dict[tuple[str, str], int] = {}
         for rank, (left, right, *_count) in enumerate(merges):
             self._ranks.setdefault((left, right), rank)
@@ -124,6 +131,10 @@ class BytePairs:
     def encode(self, text: str) -> list[str]:
         """Split a text into pieces; all but the last piece of a word end in @@."""
         return [piece for word in text.split() for piece in self._pieces(word)]
+
+    def encode_output(self, text: str) -> list[str]:
+        """Split a text of either language in the same way."""
+        return self.encode(text)
 
     def decode(self, pieces: Sequence[str]) -> str:
         """Join pieces into a text."""
@@ -154,6 +165,10 @@ class Words:
         """Split a text into words."""
         return text.split()
 
+    def encode_output(self, text: str) -> list[str]:
+        """Split a text of either language in the same way."""
+        return self.encode(text)
+
     def decode(self, pieces: Sequence[str]) -> str:
         """Join words with spaces."""
         return " ".join(pieces)
@@ -166,7 +181,7 @@ class MosesWords:
         try:
             import sacremoses
         except ImportError as missing:
-            raise StageError("tokenizer: moses needs: pip install sacremoses") from missing
+            raise StageError("tokenizer: moses needs sacremoses: pip install sacremoses") from missing
         self._subwords = subwords
         self._split: Any = sacremoses.MosesTokenizer(source)
         self._join: Any = sacremoses.MosesDetokenizer(target)
@@ -174,6 +189,10 @@ class MosesWords:
     def encode(self, text: str) -> list[str]:
         """Split a text into words and marks, and these into sub-words."""
         return self._subwords.encode(self._split.tokenize(text, aggressive_dash_splits=True, return_str=True))
+
+    def encode_output(self, text: str) -> list[str]:
+        """Split a word of the target language into sub-words."""
+        return self._subwords.encode_output(text)
 
     def decode(self, pieces: Sequence[str]) -> str:
         """Join sub-words into a text with its marks where they belong."""

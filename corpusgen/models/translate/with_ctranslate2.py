@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from corpusgen.config.translator import TranslatorSettings
 from corpusgen.errors import StageError
-from corpusgen.models.translate.batching import batch_tokens, translate_in_batches
+from corpusgen.models.translate.batching import BatchTranslator
 from corpusgen.models.translate.languages import language_tokens
 from corpusgen.models.translate.subwords import open_subwords
 
 
-class CTranslate2Translator:
+class CTranslate2Translator(BatchTranslator[list[str]]):
     """A translator with a model that a CTranslate2 converter wrote, its sub-word files in the folder or next to it."""
 
     def __init__(self, settings: TranslatorSettings, device: str, threads: int) -> None:
@@ -22,16 +23,15 @@ class CTranslate2Translator:
 
         folder = Path(settings.model or "")
         if not folder.is_dir():
-            raise StageError(f"{folder}: no such folder; it should hold a model converted to CTranslate2")
+            raise StageError(f"{folder}: no such folder; give one with a model converted to CTranslate2")
         if not ctranslate2.contains_model(str(folder)):
             raise StageError(
-                f"{folder}: no CTranslate2 model (model.bin is missing); for a fairseq or transformers model choose "
+                f"{folder}: not a CTranslate2 model (model.bin is missing); for a fairseq or transformers model choose "
                 "that backend, or convert it with `corpusgen convert-translator`"
             )
         if device == "cuda" and not ctranslate2.get_cuda_device_count():
-            raise StageError("device: cuda: CTranslate2 finds no GPU; set it to cpu or auto")
+            raise StageError("device: cuda: CTranslate2 finds no GPU; use cpu or auto")
         vocabulary = set(_source_vocabulary(folder))
-        self._settings = settings
         self._subwords = open_subwords(folder, vocabulary, settings)
         self._before, self._begin = language_tokens(vocabulary, settings)
         self._after = _end_of_source(folder)
@@ -40,26 +40,38 @@ class CTranslate2Translator:
                 str(folder), device=device, compute_type=settings.compute_type, intra_threads=threads
             )
         except (RuntimeError, ValueError) as error:
-            raise StageError(f"{folder}: CTranslate2 cannot load it: {error}") from error
+            raise StageError(
+                f"CTranslate2 cannot load {folder}: {error}; check compute_type, or convert the model again"
+            ) from error
+        super().__init__(settings, self._model.device)  # the model knows what `auto` has become
 
-    def translate(self, texts: Sequence[str]) -> list[str]:
-        """Translate by beam search, without unknown symbols in the output."""
-        tokens = batch_tokens(self._settings, self._model.device)
-        return translate_in_batches(texts, self._encode, self._run, tokens, self._settings.max_tokens)
+    def translate_without(self, texts: Sequence[str], words: Sequence[str]) -> list[str]:
+        """Return a translation of each text that lacks its word, in lower case or with a capital."""
+        found: dict[tuple[str, str], str] = {}
+        for word in sorted(set(words)):  # the words that a search must avoid are the same for a whole batch
+            own = [text for text, one in zip(texts, words, strict=True) if one == word]
+            forms = dict.fromkeys((word, word.lower(), word[:1].upper() + word[1:]))
+            run = partial(self._run, number=1, without=[self._subwords.encode_output(form) for form in forms])
+            translations = zip(own, self._in_batches(own, run), strict=True)
+            found |= {(text, word): best for text, (best, *_) in translations}
+        return [found[pair] for pair in zip(texts, words, strict=True)]
 
     def _encode(self, texts: list[str]) -> list[list[str]]:
         return [[*self._before, *self._subwords.encode(text), *self._after] for text in texts]
 
-    def _run(self, batch: list[list[str]]) -> list[str]:
+    def _run(self, batch: list[list[str]], number: int, without: Sequence[list[str]] | None = None) -> list[list[str]]:
         results = self._model.translate_batch(
             batch,
             target_prefix=[self._begin] * len(batch) if self._begin else None,
             beam_size=self._settings.beam,
+            num_hypotheses=number,
+            suppress_sequences=without,
             disable_unk=True,
             max_input_length=0,
             max_decoding_length=self._settings.max_tokens,
         )
-        return [self._subwords.decode(result.hypotheses[0][len(self._begin) :]) for result in results]
+        begin = len(self._begin)
+        return [[self._subwords.decode(pieces[begin:]) for pieces in result.hypotheses] for result in results]
 
 
 def _source_vocabulary(folder: Path) -> list[str]:
@@ -68,7 +80,7 @@ def _source_vocabulary(folder: Path) -> list[str]:
             return list(json.loads(file.read_text(encoding="utf-8")))
         if (file := folder / f"{name}.txt").is_file():
             return file.read_text(encoding="utf-8").split("\n")
-    raise StageError(f"{folder}: the model has no vocabulary (shared_vocabulary.json or source_vocabulary.json)")
+    raise StageError(f"{folder}: shared_vocabulary.json or source_vocabulary.json is missing; convert the model again")
 
 
 def _end_of_source(folder: Path) -> list[str]:

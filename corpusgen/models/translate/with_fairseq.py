@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +11,14 @@ import torch
 from corpusgen.config.translator import TranslatorSettings
 from corpusgen.errors import StageError
 from corpusgen.models.encoders import choose_device, choose_dtype
-from corpusgen.models.translate.batching import batch_tokens, translate_in_batches
+from corpusgen.models.translate.batching import BatchTranslator
 from corpusgen.models.translate.fairseq_compat import checkpoint_errors_explained, import_fairseq, without_fast_path
 from corpusgen.models.translate.subwords import open_subwords
 
 _CHECKPOINTS = ("model.pt", "checkpoint_best.pt", "checkpoint_last.pt")
 
 
-class FairseqTranslator:
+class FairseqTranslator(BatchTranslator[list[int]]):
     """A translator with a bilingual model that fairseq trained."""
 
     def __init__(self, settings: TranslatorSettings, device: str, threads: int) -> None:
@@ -28,9 +27,9 @@ class FairseqTranslator:
         from fairseq.data.data_utils import collate_tokens
         from fairseq.sequence_generator import SequenceGenerator
 
-        self._settings = settings
         torch.set_num_threads(threads)
         self._device = choose_device(device)
+        super().__init__(settings, self._device.type)
         dtype = choose_dtype("auto" if settings.compute_type == "default" else settings.compute_type, self._device)
         model, task = _load(checkpoint, settings)
         self._model = model.to(self._device, dtype)
@@ -45,23 +44,17 @@ class FairseqTranslator:
             unk_penalty=math.inf,
         )
 
-    def translate(self, texts: Sequence[str]) -> list[str]:
-        """Translate by beam search, without unknown symbols in the output."""
-        tokens = batch_tokens(self._settings, self._device.type)
-        return translate_in_batches(texts, self._encode, self._run, tokens, self._settings.max_tokens)
-
     def _encode(self, texts: list[str]) -> list[list[int]]:
         index, end = self._source.index, self._source.eos()
         return [[*map(index, self._subwords.encode(text)), end] for text in texts]
 
-    def _run(self, batch: list[list[int]]) -> list[str]:
-
+    def _run(self, batch: list[list[int]], number: int) -> list[list[str]]:
         tokens = self._collate(list(map(torch.tensor, batch)), self._source.pad(), left_pad=True).to(self._device)
         lengths = torch.tensor(list(map(len, batch)), device=self._device)
         sample = {"net_input": {"src_tokens": tokens, "src_lengths": lengths}}
         with torch.inference_mode():
-            hypotheses = self._generator.generate([self._model], sample)
-        return [self._text(best[0]["tokens"].tolist()) for best in hypotheses]
+            found = self._generator.generate([self._model], sample)
+        return [[self._text(one["tokens"].tolist()) for one in several[:number]] for several in found]
 
     def _text(self, tokens: list[int]) -> str:
         return self._subwords.decode([self._target[token] for token in tokens if token != self._target.eos()])
@@ -73,15 +66,15 @@ def find_checkpoint(model: str) -> Path:
     if path.is_file():
         return path
     if not path.is_dir():
-        raise StageError(f"{path}: no such folder; it should hold a fairseq checkpoint, its dictionaries and sub-words")
+        raise StageError(f"{path}: no such folder; give one with a fairseq checkpoint, its dictionaries and sub-words")
     found = sorted(path.glob("*.pt"))
     usual = [path / name for name in _CHECKPOINTS if path / name in found]
     if not usual and len(found) != 1:
         names = ", ".join(file.name for file in found)
         raise StageError(
-            f"{path}: which checkpoint? Give one of them as the model: {names}"
+            f"{path} has several checkpoints; set `model` to one of them: {names}"
             if found
-            else f"{path}: no fairseq checkpoint there: a file {' or '.join(_CHECKPOINTS)} is missing"
+            else f"{path}: no fairseq checkpoint there; it must be named {' or '.join(_CHECKPOINTS)}"
         )
     return (usual or found)[0]
 

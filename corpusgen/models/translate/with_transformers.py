@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,22 +14,22 @@ import torch
 from corpusgen.config.translator import TranslatorSettings
 from corpusgen.errors import StageError
 from corpusgen.models.encoders import choose_device, choose_dtype
-from corpusgen.models.translate.batching import batch_tokens, translate_in_batches
+from corpusgen.models.translate.batching import BatchTranslator
 from corpusgen.models.translate.languages import language_tokens
 
 _HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
 
 
-class TransformersTranslator:
+class TransformersTranslator(BatchTranslator[list[int]]):
     """A translator with a model from a folder, or from the hub by its id."""
 
     def __init__(self, settings: TranslatorSettings, device: str, threads: int) -> None:
         import transformers
 
         transformers.utils.logging.disable_progress_bar()
-        self._settings = settings
         torch.set_num_threads(threads)
         self._device = choose_device(device)
+        super().__init__(settings, self._device.type)
         dtype = choose_dtype("auto" if settings.compute_type == "default" else settings.compute_type, self._device)
         model, revision = settings.model or "", settings.revision
         check_model(model, revision)
@@ -44,11 +44,6 @@ class TransformersTranslator:
             self._tokenizer.src_lang = settings.source
         self._before = "" if begin else "".join(before)
         self._set_search(begin)
-
-    def translate(self, texts: Sequence[str]) -> list[str]:
-        """Translate by beam search, without unknown symbols in the output."""
-        tokens = batch_tokens(self._settings, self._device.type)
-        return translate_in_batches(texts, self._encode, self._run, tokens, self._settings.max_tokens)
 
     def _set_search(self, begin: list[str]) -> None:
         """Keep the model's own special symbols, but search like the other backends."""
@@ -69,13 +64,12 @@ class TransformersTranslator:
     def _encode(self, texts: list[str]) -> list[list[int]]:
         return list(self._tokenizer([self._before + text for text in texts])["input_ids"])
 
-    def _run(self, batch: list[list[int]]) -> list[str]:
-        import torch
-
+    def _run(self, batch: list[list[int]], number: int) -> list[list[str]]:
         padded = self._tokenizer.pad({"input_ids": batch}, return_tensors="pt").to(self._device)
         with torch.inference_mode():
-            output = self._model.generate(**padded)
-        return list(self._tokenizer.batch_decode(output, skip_special_tokens=True))
+            output = self._model.generate(**padded, num_return_sequences=number)
+        texts = self._tokenizer.batch_decode(output, skip_special_tokens=True)
+        return [list(several) for several in zip(*[iter(texts)] * number, strict=True)]
 
 
 def check_model(model: str, revision: str | None) -> None:
@@ -83,13 +77,13 @@ def check_model(model: str, revision: str | None) -> None:
     import transformers
 
     if not Path(model).exists() and not _HUB_ID.fullmatch(model):
-        raise StageError(f"{model}: no such folder, and no id of a model on the hub")
+        raise StageError(f"{model}: no such folder, and not a valid hub id")
     if Path(model).exists() and not (Path(model) / "config.json").is_file():
-        raise StageError(f"{model}: no model of transformers there: config.json is missing")
+        raise StageError(f"{model}: not a transformers model (config.json is missing)")
     with load_errors_explained(model):
         config: Any = transformers.AutoConfig.from_pretrained(model, revision=revision)
     if not config.is_encoder_decoder:
-        raise StageError(f"{model}: a model of type {config.model_type} cannot translate; take Marian, NLLB or M2M100")
+        raise StageError(f"{model}: a model of type {config.model_type} cannot translate; use Marian, NLLB or M2M100")
 
 
 @contextmanager
@@ -101,6 +95,6 @@ def load_errors_explained(model: str) -> Iterator[None]:
             yield
     except Exception as error:
         raise StageError(
-            f"{model}: transformers cannot load it: {error}; it should be a folder with configuration, weights and "
-            "tokenizer, or the id of a model on the hub"
+            f"transformers cannot load {model}: {error}; give a folder with configuration, weights and "
+            "tokenizer, or a hub id"
         ) from error

@@ -101,8 +101,8 @@ def ngram_rows(words: Sequence[bytes], settings: NgramSettings) -> tuple[Rows, R
         last = np.where(inside, last, 0)
         for byte in range(int(widths.max(initial=0))):
             has_byte = inside & (widths[last] > byte)
-            place = np.where(has_byte, starts[last] + byte, 0)
-            hashes = np.where(has_byte, (hashes ^ signed[place]) * np.uint32(16777619), hashes)
+            index = np.where(has_byte, starts[last] + byte, 0)
+            hashes = np.where(has_byte, (hashes ^ signed[index]) * np.uint32(16777619), hashes)
         if length >= settings.shortest:
             chosen[:, length - 1] = inside & ~is_border if length == 1 else inside
             found[:, length - 1] = hashes % np.uint32(settings.buckets)
@@ -118,13 +118,15 @@ def open_fasttext(path: str, max_words: int | None = None) -> Source:
     try:
         return _open(path, data, max_words)
     except (struct.error, EOFError) as error:
-        raise StageError(f"{path}: this fastText model is damaged or incomplete: fetch it again") from error
+        raise StageError(f"{path}: this fastText model is damaged or incomplete; download it again") from error
 
 
 def _open(path: str, data: mmap.mmap, max_words: int | None) -> Source:
     (version,) = struct.unpack_from("<i", data, len(MAGIC))
     if version > _NEWEST_VERSION:
-        raise StageError(f"{path}: fastText format {version} is newer than {_NEWEST_VERSION}, which is understood here")
+        raise StageError(
+            f"{path}: fastText format {version} is not supported; the newest supported is {_NEWEST_VERSION}"
+        )
     position = len(MAGIC) + 4
     dimension, *_, model, buckets, shortest, longest, _, _ = _SETTINGS.unpack_from(data, position)
     if version < _NEWEST_VERSION and model == _SUPERVISED:
@@ -140,7 +142,9 @@ def _open(path: str, data: mmap.mmap, max_words: int | None) -> Source:
         return QuantisedModel(vocabulary, dimension, _load(path))
     ngrams = NgramSettings(shortest, longest if buckets > 0 else 0, buckets, word_count)
     if columns != dimension or rows < word_count + (buckets if ngrams.longest else 0) or pruned >= 0:
-        raise StageError(f"{path}: its {rows} × {columns} matrix does not fit its settings: the model is damaged")
+        raise StageError(
+            f"{path}: its {rows} × {columns} matrix does not match its settings: it is damaged; download it again"
+        )
     if position + rows * columns * 4 > len(data):
         raise EOFError
     matrix = np.frombuffer(data, np.uint8, rows * columns * 4, position).reshape(rows, columns * 4)
@@ -169,4 +173,4 @@ def _load(path: str) -> Any:
     try:
         return fasttext.load_model(path)
     except (ValueError, RuntimeError) as error:
-        raise StageError(f"{path}: fastText cannot load it: {error}") from error
+        raise StageError(f"fastText cannot load {path}: {error}") from error

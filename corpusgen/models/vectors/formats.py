@@ -27,13 +27,15 @@ def open_vectors(path: str, words: str | None = None, max_words: int | None = No
 
 def _open(path: str, words: str | None, max_words: int | None) -> Source:
     if not os.path.isfile(path) or not os.access(path, os.R_OK):
-        raise StageError(f"{path}: no such file of word vectors, or no right to read it")
+        raise StageError(f"{path}: no such file of word vectors, or no permission to read it")
     with open(path, "rb") as file:
         head = file.read(_HEAD)
     if not head:
         raise StageError(f"{path}: the file of word vectors is empty")
     if words is not None and not head.startswith(_NUMPY):
-        raise StageError(f"{path}: a file of words ({words}) belongs to an .npy matrix; other formats hold their own")
+        raise StageError(
+            f"{path}: only an .npy matrix takes a file of words ({words}); other formats contain their words"
+        )
     if head.startswith(_NUMPY):
         return open_npy(path, words, max_words)
     if head.startswith(MAGIC):
@@ -41,6 +43,6 @@ def _open(path: str, words: str | None, max_words: int | None) -> Source:
     with open_text(path) as text:
         head = text.read(_HEAD)
     if b"\0" in head:  # never in text, and early in any other format
-        packed = " Unpack it first: it is used in place." if head.startswith((MAGIC, _NUMPY)) else ""
-        raise StageError(f"{path}: unknown format. Known are {_KNOWN}.{packed}")
+        packed = " Unpack it first." if head.startswith((MAGIC, _NUMPY)) else ""
+        raise StageError(f"{path}: unknown format; supported are {_KNOWN}.{packed}")
     return read_text(path, max_words)

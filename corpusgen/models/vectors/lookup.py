@@ -94,7 +94,7 @@ class WordVectors:
         if not np.isfinite(lengths).all():
             word = words[int(np.argmin(np.isfinite(lengths)))]
             raise StageError(
-                f"{self._path}: the vector of {word!r} is not a number: the file is damaged, make or fetch it again"
+                f"{self._path}: the vector of {word!r} is not a number: the file is damaged; make or download it again"
             )
         first = len(self._slots)
         self._units[first : first + len(words)] = vectors / np.where(lengths == 0, 1, lengths)[:, None]

@@ -57,7 +57,7 @@ def open_text(path: str) -> Iterator[IO[bytes]]:
         try:
             yield io.BufferedReader(gzip.GzipFile(fileobj=file), _BLOCK) if compressed else file
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-            raise StageError(f"{path}: damaged or incomplete, fetch it again: {error}") from error
+            raise StageError(f"{path}: damaged or incomplete; download it again: {error}") from error
 
 
 def read_text(path: str, max_words: int | None = None) -> Table:
@@ -72,7 +72,7 @@ def read_text(path: str, max_words: int | None = None) -> Table:
     expected = min(int(header[1]), max_words or sys.maxsize) if header else len(table.vocabulary)
     if len(table.vocabulary) != expected:
         raise StageError(
-            f"{path}: {expected} words expected, {len(table.vocabulary)} found: it is incomplete, fetch it again"
+            f"{path}: {expected} words expected, {len(table.vocabulary)} found: it is incomplete; download it again"
         )
     return table
 
@@ -149,11 +149,13 @@ def open_npy(path: str, words: str | None = None, max_words: int | None = None) 
     try:
         matrix = np.load(path, mmap_mode="r")
     except (ValueError, EOFError) as error:
-        raise StageError(f"{path}: not a matrix that can be mapped: {error}") from error
+        raise StageError(f"cannot map {path} as a matrix: {error}") from error
     if matrix.ndim != 2 or matrix.dtype.kind != "f" or 0 in matrix.shape:
         raise StageError(f"{path}: expected a matrix of floats, got {matrix.dtype} of shape {matrix.shape}")
     if len(matrix) != len(starts):
-        raise StageError(f"{path} has {len(matrix)} rows, but {words} has {len(starts)} words: they do not match")
+        raise StageError(
+            f"{path} has {len(matrix)} rows, but {words} has {len(starts)} words; give the words of this matrix"
+        )
     return Table(Vocabulary(text, starts[:max_words], ends[:max_words]), np.asarray(matrix))
 
 
@@ -162,7 +164,7 @@ def _words_beside(path: str) -> str:
     for candidate in (f"{base}.txt", f"{base}.words"):
         if os.path.isfile(candidate):
             return candidate
-    raise StageError(f"{path}: which words are its rows? Name a file of them, or put one at {base}.txt or {base}.words")
+    raise StageError(f"{path}: no file with its words; name one, or put it at {base}.txt or {base}.words")
 
 
 def _read_words(path: str) -> tuple[Rows, Rows, bytes]:
@@ -174,8 +176,8 @@ def _read_words(path: str) -> tuple[Rows, Rows, bytes]:
             column = pq.read_table(path, columns=[pq.read_schema(path).names[0]])[0]
             text = "\n".join(column.to_pylist()).encode()
     except OSError as error:
-        raise StageError(f"{path}: the words cannot be read: {error.strerror or error}") from error
+        raise StageError(f"{path}: cannot read the words: {error.strerror or error}") from error
     except (pa.ArrowInvalid, TypeError) as error:
-        raise StageError(f"{path}: the first column is not one of words: {error}") from error
+        raise StageError(f"{path}: the first column does not hold words: {error}") from error
     newlines = np.flatnonzero(np.frombuffer(text, np.uint8) == ord("\n"))
     return np.append(0, newlines + 1), np.append(newlines, len(text)), text

@@ -43,16 +43,16 @@ class Vocabulary(Sequence[str]):
     def rows(self, words: Sequence[bytes]) -> Rows:
         """Return the row of each word, -1 for a word that is not in the vocabulary."""
         hashes = np.fromiter(map(hash, words), np.int64, len(words))
-        places = np.searchsorted(self._hashes, hashes)
-        found = map(self._row, words, hashes.tolist(), places.tolist())
+        indices = np.searchsorted(self._hashes, hashes)
+        found = map(self._row, words, hashes.tolist(), indices.tolist())
         return np.fromiter(found, np.int64, len(words))
 
-    def _row(self, word: bytes, hashed: int, place: int) -> int:
-        while place < len(self._hashes) and self._hashes[place] == hashed:  # other words may have the same hash
-            row = int(self._order[place])
+    def _row(self, word: bytes, hashed: int, index: int) -> int:
+        while index < len(self._hashes) and self._hashes[index] == hashed:  # other words may have the same hash
+            row = int(self._order[index])
             if self._word(row) == word:
                 return row
-            place += 1
+            index += 1
         return -1
 
     def _word(self, row: int) -> bytes:

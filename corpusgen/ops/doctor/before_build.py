@@ -14,11 +14,11 @@ from corpusgen.corpus.recipes import recipe_of
 from corpusgen.engine.stage import Stage
 from corpusgen.errors import ConfigError
 from corpusgen.models.encoders import choose_device, choose_dtype
-from corpusgen.ops.doctor import models
-from corpusgen.ops.doctor import source_and_store as places
-from corpusgen.ops.doctor.findings import Line
+from corpusgen.ops.doctor import models, source_and_store
+from corpusgen.ops.doctor.findings import Finding
 from corpusgen.ops.doctor.packages import packages
 from corpusgen.store import Store
+from corpusgen.store.products import WORDS
 
 log = logging.getLogger(__name__)
 
@@ -30,32 +30,35 @@ def before_build(config: BuildConfig, until: str | None, *, on_ray: bool, here: 
     checked as soon as there is a connection to it.
     """
     stages = stages_of(config, Store.at(config.store), until)
-    lines = list(_cheap(config, until, stages, on_ray, here))
+    lines = list(_quick_checks(config, until, stages, on_ray, here))
     red = [line for line in lines if line.status == "red"]
     if red:
         problems = "\n".join(f"  {line.what}: {line.finding}{line.remedy and f'; {line.remedy}'}" for line in red)
-        raise ConfigError(f"this build cannot come to its end:\n{problems}")
+        raise ConfigError(f"this build cannot finish:\n{problems}")
     for line in lines:
         if line.status == "yellow":
             log.warning("%s: %s; %s", line.what, line.finding, line.remedy)
     return stages
 
 
-def _cheap(config: BuildConfig, until: str | None, stages: Sequence[Stage], on_ray: bool, here: bool) -> Iterator[Line]:
+def _quick_checks(
+    config: BuildConfig, until: str | None, stages: Sequence[Stage], on_ray: bool, here: bool
+) -> Iterator[Finding]:
     check_workers(config)
-    last = recipe_of(config).product.pass_name
-    triples = last in passes_of(config) and until in (None, last)
-    yield from places.sources(config)
-    yield from places.disk(config)
+    names = passes_of(config)
+    names = names[: names.index(until) + 1] if until in names else names
+    triples = WORDS in recipe_of(config).products and WORDS.pass_name in names
+    yield from source_and_store.sources(config)
+    yield from source_and_store.disk(config)
     yield from packages(config, stages, here)
     if here:  # elsewhere, the build itself reports what it cannot check
         yield from models.present(stages, here)
     if not on_ray and triples and config.masked:
         choose_dtype(config.masked.dtype, choose_device(config.generate.device))
     elif on_ray:
-        from corpusgen.ops.doctor import cluster_room as room  # Ray takes most of a second to import
+        from corpusgen.ops.doctor import capacity  # Ray takes most of a second to import
 
         requests = [(stage, config.run.resources_of(stage)) for stage in stages]
-        yield from room.devices(requests)
+        yield from capacity.devices(requests)
         if here:
-            yield from room.schedulable(requests, [room.this_node()], growing=False)
+            yield from capacity.schedulable(requests, [capacity.this_node()], growing=False)

@@ -9,17 +9,15 @@ from corpusgen.corpus.build import check_workers, content_of, passes_of, stages_
 from corpusgen.corpus.recipes import recipe_of
 from corpusgen.engine.cluster import is_this_machine, may_grow, ray_cluster
 from corpusgen.errors import ConfigError
-from corpusgen.ops.doctor import cluster_room as room
-from corpusgen.ops.doctor import models
-from corpusgen.ops.doctor import source_and_store as places
-from corpusgen.ops.doctor.findings import Line, reported
+from corpusgen.ops.doctor import capacity, models, source_and_store
+from corpusgen.ops.doctor.findings import Finding, reported
 from corpusgen.ops.doctor.machine import Machine, look_around, machine_lines
 from corpusgen.ops.doctor.packages import installed, packages
 from corpusgen.store import Store
 from corpusgen.store.products import WORDS
 
 
-def examine(config: BuildConfig | None, address: str | None) -> Iterator[Line]:
+def examine(config: BuildConfig | None, address: str | None) -> Iterator[Finding]:
     """Run all checks: of this machine, of the settings if given, and of the cluster if one is named."""
     machine = look_around()
     yield from machine_lines(machine)
@@ -31,23 +29,22 @@ def examine(config: BuildConfig | None, address: str | None) -> Iterator[Line]:
         check_workers(config)
         names = passes_of(config)
     except ConfigError as error:
-        yield Line("red", "settings", str(error))
+        yield Finding("red", "settings", str(error))
         return
-    yield Line("green", "settings", f"complete for {', '.join(names)}")
-    yield from reported(
-        "build", _build(config, address, machine, recipe_of(config).product is WORDS and WORDS.pass_name in names)
-    )
+    yield Finding("green", "settings", f"complete for {', '.join(names)}")
+    triples = WORDS in recipe_of(config).products and WORDS.pass_name in names
+    yield from reported("build", _build(config, address, machine, triples))
 
 
-def _build(config: BuildConfig, address: str | None, machine: Machine, triples: bool) -> Iterator[Line]:
+def _build(config: BuildConfig, address: str | None, machine: Machine, triples: bool) -> Iterator[Finding]:
     here = is_this_machine(address)
     store = Store.at(config.store)
     stages = stages_of(config, store)
     for what, check in (
-        ("source.paths", places.sources(config)),
-        ("source.paths", places.first_bytes(config)),
-        ("store", places.store_place(config)),
-        ("room for the store", places.disk(config)),
+        ("source.paths", source_and_store.sources(config)),
+        ("source.paths", source_and_store.first_bytes(config)),
+        ("store", source_and_store.store_location(config)),
+        ("room for the store", source_and_store.disk(config)),
         ("packages", packages(config, stages, here)),
     ):
         yield from reported(what, check)
@@ -57,32 +54,36 @@ def _build(config: BuildConfig, address: str | None, machine: Machine, triples: 
     if not missing:
         content = content_of(config, store)
         yield from models.hashes(content["models"])
-        yield from reported("corpus", places.store_content(config, content))
+        if not content["models"]:
+            yield Finding("green", "models", "none: the stages of this build only need models in this package")
+        yield from reported("corpus", source_and_store.store_content(config, content))
         yield from models.loads(stages, here)
         if triples:
             yield from reported("models", models.match(config))
     if here:
-        yield from _rooms(config, requests, [room.this_node(machine)], growing=False)
+        yield from _capacity(config, requests, [capacity.this_node(machine)], growing=False)
     else:
         yield from reported("cluster", _cluster(address, machine, config, requests))
 
 
 def _cluster(
-    address: str | None, machine: Machine, config: BuildConfig | None = None, requests: room.Requests = ()
-) -> Iterator[Line]:
+    address: str | None, machine: Machine, config: BuildConfig | None = None, requests: capacity.Requests = ()
+) -> Iterator[Finding]:
     if is_this_machine(address):
-        yield Line("grey", "cluster", "none is named (--address, RAY_ADDRESS): builds start Ray on this machine")
+        yield Finding("grey", "cluster", "no address given (--address, RAY_ADDRESS): builds start Ray on this machine")
         return
     with ray_cluster(address):
-        nodes = room.cluster_nodes(models.model_paths([stage for stage, _ in requests]))
-        yield from room.cluster_lines(nodes, machine)
+        nodes = capacity.cluster_nodes(models.model_paths([stage for stage, _ in requests]))
+        yield from capacity.cluster_lines(nodes, machine)
         if config:
-            yield from _rooms(config, requests, nodes, may_grow())
-            yield from room.models_on_nodes(requests, nodes)
+            yield from _capacity(config, requests, nodes, may_grow())
+            yield from capacity.models_on_nodes(requests, nodes)
 
 
-def _rooms(config: BuildConfig, requests: room.Requests, nodes: Sequence[room.Node], growing: bool) -> Iterator[Line]:
-    yield from room.schedulable(requests, nodes, growing)
-    yield from room.devices(requests)
-    yield from room.idle_gpus(config, requests, nodes)
-    yield from reported("GPU memory", room.memory_of_gpus(config, requests, nodes))
+def _capacity(
+    config: BuildConfig, requests: capacity.Requests, nodes: Sequence[capacity.Node], growing: bool
+) -> Iterator[Finding]:
+    yield from capacity.schedulable(requests, nodes, growing)
+    yield from capacity.devices(requests)
+    yield from capacity.idle_gpus(config, requests, nodes)
+    yield from reported("GPU memory", capacity.memory_of_gpus(config, requests, nodes))

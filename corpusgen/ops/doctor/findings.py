@@ -14,7 +14,7 @@ _STATUS = 6
 
 
 @dataclass(frozen=True)
-class Line:
+class Finding:
     """A finding. Green is fine, yellow may be costly, red cannot work, grey was not checked or is not needed."""
 
     status: Status
@@ -32,9 +32,9 @@ class Line:
         return f"{self.status:{_STATUS}}"
 
 
-def reported(what: str, check: Iterator[Line]) -> Iterator[Line]:
+def reported(what: str, check: Iterator[Finding]) -> Iterator[Finding]:
     """Yield the lines of a check; turn an error into a red line, since its message says what to do."""
     try:
         yield from check
     except CorpusgenError as error:
-        yield Line("red", what, str(error))
+        yield Finding("red", what, str(error))

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from corpusgen.engine.cluster import available_cores, available_memory
-from corpusgen.ops.doctor.findings import Line, amount
+from corpusgen.ops.doctor.findings import Finding, amount
 from corpusgen.ops.doctor.packages import PACKAGE, version_of
 
 # Packages that can change what a model says, or that are incompatible with other versions of themselves.
@@ -67,18 +67,18 @@ def _gpus() -> list[Gpu]:
     return found
 
 
-def machine_lines(machine: Machine) -> Iterator[Line]:
+def machine_lines(machine: Machine) -> Iterator[Finding]:
     """Describe this machine, whatever the build."""
-    yield Line("green", "versions", ", ".join(f"{name} {version}" for name, version in machine.versions.items()))
-    yield Line("green", "machine", f"{machine.cores} cores, {amount(machine.memory)} of memory")
+    yield Finding("green", "versions", ", ".join(f"{name} {version}" for name, version in machine.versions.items()))
+    yield Finding("green", "machine", f"{machine.cores} cores, {amount(machine.memory)} of memory")
     for gpu in machine.gpus:
-        yield Line("green", "GPU", f"{gpu.name}, {amount(gpu.free)} of {amount(gpu.total)} free")
+        yield Finding("green", "GPU", f"{gpu.name}, {amount(gpu.free)} of {amount(gpu.total)} free")
     if not machine.gpus:
-        yield Line("grey", "GPU", "torch finds none here: models run on CPUs")
+        yield Finding("grey", "GPU", "torch finds no GPU on this machine: models run on CPUs")
     for what, folder in (("disk", os.getcwd()), ("disk for Ray", tempfile.gettempdir())):
         usage = shutil.disk_usage(folder)
         finding = f"{amount(usage.free)} of {amount(usage.total)} free in {folder}"
         if usage.free < _FULL * usage.total:
-            yield Line("yellow", what, finding, "make room: on a disk that is as good as full, Ray fails tasks")
+            yield Finding("yellow", what, finding, "free some space: Ray fails tasks when the disk is nearly full")
         else:
-            yield Line("green", what, finding)
+            yield Finding("green", what, finding)

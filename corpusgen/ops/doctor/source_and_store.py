@@ -11,18 +11,23 @@ from corpusgen.config.build import BuildConfig
 from corpusgen.corpus.build import passes_of
 from corpusgen.corpus.recipes import recipe_of
 from corpusgen.io.files import open_files
-from corpusgen.ops.doctor.findings import Line, amount
+from corpusgen.ops.doctor.findings import Finding, amount
 from corpusgen.sources.kinds import source_kind
 from corpusgen.sources.locate import SourceFile, find_files, open_binary
 from corpusgen.store import Store
 from corpusgen.store.check import try_out
+from corpusgen.store.products import DISCOURSE, WORDS
 
-# What a store takes, measured on 41 MB of extracted Wikipedia and 6 MB of a dump: for each byte of text, 0.5 as
-# sentences and 0.25 as candidates; one sentence per 330 bytes, and some more bytes for each that is sampled.
-_TEXT_SHARE = 0.8
+# What a store takes, measured on 41 MB of extracted Wikipedia and 6 MB of a dump: for each byte of text, about 0.5 as
+# sentences, 0.25 as candidates and 0.3 as repeats; one sentence per 330 bytes, and some more bytes for each that is
+# sampled, and for each pair.
+_TEXT_SHARE = 0.55
+_CANDIDATES_SHARE = 0.25
+_REPEATS_SHARE = 0.3
 _BYTES_A_SENTENCE = 330
 _BYTES_A_TARGET = 180
 _BYTES_A_TRIPLE = 350
+_BYTES_A_PAIR = 360
 _EXPANSION = {".gz": 2.7, ".bz2": 4.0, ".xz": 4.5, ".zst": 3.0, ".parquet": 2.0}
 _TEXT_IN_A_DUMP = 0.45  # the rest is markup
 _UNSURE = 2.0  # factor by which the estimate may be wrong
@@ -31,17 +36,17 @@ _SKEW_SECONDS = 60.0
 _REFUSED_SECONDS = 900.0  # AWS takes more for an attack
 
 
-def sources(config: BuildConfig) -> Iterator[Line]:
+def sources(config: BuildConfig) -> Iterator[Finding]:
     """Check the files of the source; raise ConfigError if there are none."""
     files = find_files(config.source.paths)
     finding = f"{len(files):,} files, {amount(sum(file.size for file in files))}"
     unreadable = [problem for file in files if "://" not in file.path and (problem := _why_not_opened(file.path))]
     if unreadable:
-        yield Line("red", "source.paths", f"cannot be read: {_some(unreadable)}", "change their owner or mode")
+        yield Finding("red", "source.paths", f"cannot read {_some(unreadable)}", "change their owner or permissions")
     elif not any(file.size for file in files):
-        yield Line("red", "source.paths", f"{finding}: there is nothing in them", "give other files")
+        yield Finding("red", "source.paths", f"{finding}: all empty", "give other files")
     else:
-        yield Line("green", "source.paths", finding)
+        yield Finding("green", "source.paths", finding)
 
 
 def _why_not_opened(path: str) -> str | None:
@@ -58,7 +63,7 @@ def _some(names: Sequence[str], most: int = 3) -> str:
     return ", ".join(names[:most]) + rest
 
 
-def first_bytes(config: BuildConfig) -> Iterator[Line]:
+def first_bytes(config: BuildConfig) -> Iterator[Finding]:
     """Read a few bytes, since an object store may list a file that it refuses; raise ConfigError if no units follow."""
     file = next((file for file in find_files(config.source.paths) if file.size), None)
     if file is None:
@@ -67,28 +72,28 @@ def first_bytes(config: BuildConfig) -> Iterator[Line]:
         with open_binary(file.path) as stream:
             stream.read(1 << 16)
     except OSError as error:
-        yield Line("red", "source.paths", f"cannot be read: {file.path} ({error})", "change its owner or mode")
+        yield Finding("red", "source.paths", f"cannot read {file.path} ({error})", "change its owner or permissions")
         return
     source_kind(config.source.kind).slices(config.source.paths, config.source.unit_bytes)
 
 
-def store_place(config: BuildConfig) -> Iterator[Line]:
-    """Try out the place of the store: write, list, read, delete, and create a file only once."""
+def store_location(config: BuildConfig) -> Iterator[Finding]:
+    """Try out where the store shall be: write, list, read, delete, and create a file only once."""
     url = open_files(config.store).url
     folder = url if "://" in url else _nearest_folder(url)
     if folder is None:
-        yield Line("red", "store", f"{url}: a file is in the way", "remove it, or give another `store`")
+        yield Finding("red", "store", f"{url}: a file is in the way", "remove it, or give another `store`")
         return
     ahead = try_out(open_files(folder))
-    yield Line("green", "store", f"{url}: writable, and creates each file once")
+    yield Finding("green", "store", f"{url}: writable, and creates each file once")
     skew = f"the clock of {folder} is {abs(ahead):,.0f} s {'ahead of' if ahead > 0 else 'behind'} this machine's"
-    remedy = "set the clocks of both by NTP: object stores refuse what seems to be 15 minutes off"
+    remedy = "synchronise both clocks with NTP: object stores refuse requests that are 15 minutes off"
     if abs(ahead) > _REFUSED_SECONDS:
-        yield Line("red", "clock", skew, remedy)
+        yield Finding("red", "clock", skew, remedy)
     elif abs(ahead) > _SKEW_SECONDS:
-        yield Line("yellow", "clock", skew, remedy)
+        yield Finding("yellow", "clock", skew, remedy)
     else:
-        yield Line("green", "clock", f"that of {folder} agrees with this machine's")
+        yield Finding("green", "clock", f"the clock of {folder} agrees with this machine's")
 
 
 def _nearest_folder(path: str) -> str | None:
@@ -100,18 +105,18 @@ def _nearest_folder(path: str) -> str | None:
     return path
 
 
-def store_content(config: BuildConfig, content: Mapping[str, Any]) -> Iterator[Line]:
+def store_content(config: BuildConfig, content: Mapping[str, Any]) -> Iterator[Finding]:
     """Check that the store has no corpus, or the one that these settings make; raise StoreError if it has another."""
     store = Store.at(config.store)
     if not store.files.exists("corpus.json"):
-        yield Line("green", "corpus", "none yet: a build begins one")
+        yield Finding("green", "corpus", "none yet; a build creates one")
         return
     store.check_corpus(content)
     begun = [pass_store.name for pass_store in store.passes()]
-    yield Line("green", "corpus", f"begun with the same settings and models: {', '.join(begun)}; a build goes on")
+    yield Finding("green", "corpus", f"same settings and models, with {', '.join(begun)} begun; a build resumes it")
 
 
-def disk(config: BuildConfig) -> Iterator[Line]:
+def disk(config: BuildConfig) -> Iterator[Finding]:
     """Compare the free space for a local store with what the corpus will roughly take."""
     url = open_files(config.store).url
     folder = None if "://" in url else _nearest_folder(url)
@@ -119,15 +124,15 @@ def disk(config: BuildConfig) -> Iterator[Line]:
         return
     free = shutil.disk_usage(folder).free
     needed = estimated_bytes(config, find_files(config.source.paths))
-    finding = f"{amount(free)} free in {folder}, the corpus takes about {amount(needed)}"
-    remedy = "make room, give another `store`, or take less of the source"
+    finding = f"{amount(free)} free in {folder}; the corpus needs about {amount(needed)}"
+    remedy = "free some space, choose another `store`, or use less of the source"
     begun = os.path.exists(os.path.join(url, "corpus.json"))  # then part of it is already there
     if free * _UNSURE < needed and not begun:
-        yield Line("red", "room for the store", finding, remedy)
+        yield Finding("red", "room for the store", finding, remedy)
     elif free < needed * _UNSURE:
-        yield Line("yellow", "room for the store", finding, remedy)
+        yield Finding("yellow", "room for the store", finding, remedy)
     else:
-        yield Line("green", "room for the store", finding)
+        yield Finding("green", "room for the store", finding)
 
 
 def estimated_bytes(config: BuildConfig, files: Sequence[SourceFile]) -> float:
@@ -135,6 +140,13 @@ def estimated_bytes(config: BuildConfig, files: Sequence[SourceFile]) -> float:
     text = sum(file.size * _EXPANSION.get(os.path.splitext(file.path)[1], 1.0) for file in files)
     if config.source.kind == "mediawiki":
         text *= _TEXT_IN_A_DUMP
-    triples = recipe_of(config).product.pass_name in passes_of(config)
-    targets = min(config.sample.size, text / _BYTES_A_SENTENCE)
-    return _TEXT_SHARE * text + targets * (_BYTES_A_TARGET + triples * _BYTES_A_TRIPLE)
+    passes, products = passes_of(config), recipe_of(config).products  # another recipe may have passes of these names
+    sentences = text / _BYTES_A_SENTENCE
+    size = _TEXT_SHARE * text
+    if WORDS in products:
+        triples = WORDS.pass_name in passes
+        targets = min(config.sample.size, sentences)
+        size += _CANDIDATES_SHARE * text + targets * (_BYTES_A_TARGET + triples * _BYTES_A_TRIPLE)
+    if DISCOURSE in products:
+        size += _REPEATS_SHARE * text + min(config.discourse.size, sentences) * _BYTES_A_PAIR
+    return size

@@ -12,7 +12,7 @@ from corpusgen.ops.estimate.project import ProjectedStage, Projection, project
 from corpusgen.ops.estimate.uncertain import Interval, Uncertain, total
 from corpusgen.ops.estimate.workers import HOUR, Schedule, cost_of, devices_of, kind_of, parse_workers, schedule
 from corpusgen.store import Store
-from corpusgen.store.products import WORDS
+from corpusgen.store.products import DISCOURSE, WORDS
 
 
 @dataclass(frozen=True)
@@ -136,18 +136,19 @@ def _notes(config: BuildConfig, measured: Measured, projection: Projection, on_g
     asking = [stage.name for stage in projection.stages if stage.resources.gpus]
     if asking and not on_gpu:
         notes.append(
-            f"{', '.join(asking)}: asks for a GPU and was measured on a CPU, since this machine has no GPU; on one it "
-            "will be many times faster. Estimate on a machine like the workers"
+            f"{', '.join(asking)}: requests a GPU but was measured on a CPU, since this machine has no GPU; on a GPU "
+            "it will be many times faster. Run the estimate on a machine like the workers'"
         )
     if measured.source.heads:
         notes.append(
-            "compressed files cannot be entered in the middle: only their beginnings were read, and intervals are "
-            "wider for it"
+            "compressed files can only be read from the start: only their beginnings were sampled, so the intervals "
+            "are wider"
         )
     if projection.words_are_few:
+        tables = [p.table for p in (WORDS, DISCOURSE) if p.pass_name in measured.passes] or ["targets"]
         notes.append(
-            f"the sample has too few words to tell which the {config.sample.vocabulary:,} of the vocabulary will be; "
-            "intervals of triples are wider for it"
+            f"the sample is too small to tell which {config.sample.vocabulary:,} words the vocabulary will have; "
+            f"the intervals of {' and '.join(tables)} are wider"
         )
     for done in measured.passes.values():
         for index, stage in enumerate(done.stages):

@@ -70,8 +70,8 @@ def distinct_words(harvest: MeasuredPass, sentences: float) -> float:
     return float(np.exp(y[-1] + (y[-1] - y[-2]) / max(x[-1] - x[-2], 1e-9) * (at - x[-1])))
 
 
-def most_candidates(vocabulary: pa.Table, times: float, targets: float, parts: int) -> float:
+def most_candidates(vocabulary: pa.Table, times: float, targets: float, parts: int, at_once: int = 1) -> float:
     """Return the most candidates that `parts` parts can keep of these words, if they occur `times` times as often."""
     counts = np.ceil(vocabulary["count"].to_numpy() * times).astype(np.int64)
-    per_word = fitted_per_word(pa.table({"count": counts}), max(1, round(targets)))
+    per_word = fitted_per_word(pa.table({"count": counts}), max(1, round(targets)), at_once)
     return float(np.minimum(counts, min(_SLACK, parts) * per_word).sum())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -13,10 +14,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from corpusgen.config.build import BuildConfig
+from corpusgen.config.build import BuildConfig, DiscourseSettings
 from corpusgen.corpus.build import check_workers, passes_of
-from corpusgen.corpus.recipes import recipe_of
-from corpusgen.corpus.recipes.words import RECIPE
+from corpusgen.corpus.recipes import recipe_of, words
 from corpusgen.engine import Pass, RunSettings, Stage
 from corpusgen.engine.batch import Batch
 from corpusgen.engine.counters import Tally
@@ -27,11 +27,12 @@ from corpusgen.errors import ConfigError, CorpusgenError
 from corpusgen.ops.estimate.source import SourceSample, sample_source
 from corpusgen.sources.kinds import source_kind
 from corpusgen.store import CommittedTable, PassStore, Plan, StageCount, Store, Unit
-from corpusgen.store.products import WORDS
+from corpusgen.store.products import DISCOURSE, WORDS
 from corpusgen.store.status import PassStatus
 from corpusgen.tables import COUNTS, SENTENCES, TARGETS, VOCABULARY
 from corpusgen.targets.vocabulary import count_words
 
+_MOST_UNITS_OF_PAIRS = 20
 WARM_UP = 20  # targets in the first unit, whose seconds do not count: what is loaded late is loaded then
 Say = Callable[[str], None]
 
@@ -129,8 +130,9 @@ class Measured:
 def measure(config: BuildConfig, targets: int, say: Say = lambda line: None) -> Measured:
     """Run a sample of the source, and `targets` of its targets, through all stages that the settings allow."""
     check_workers(config)
-    if recipe_of(config) is not RECIPE:
-        raise ConfigError(f"recipe: {config.recipe}: only the recipe {RECIPE.name!r} can be estimated")
+    recipe = recipe_of(config)
+    if not {WORDS, DISCOURSE}.issuperset(recipe.products):
+        raise ConfigError(f"recipe: {config.recipe}: only words, discourse and words+discourse can be estimated")
     names = passes_of(config)
     started = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="corpusgen-estimate-") as folder:
@@ -140,12 +142,29 @@ def measure(config: BuildConfig, targets: int, say: Say = lambda line: None) -> 
         parts, counts = run.regroup(source, stores[1])
         # The same share of the whole sample as was read of the source.
         size = max(targets + WARM_UP, round(config.sample.size * source.share))
-        smaller = config.model_copy(update={"sample": config.sample.model_copy(update={"size": size})})
-        for name in ("vocabulary", "candidates", "selection", "sample"):
-            run.one(RECIPE.passes[name].make(smaller, stores[1]), stores[1])
+        smaller = config.model_copy(
+            update={
+                "sample": config.sample.model_copy(update={"size": size}),
+                "discourse": _smaller(config.discourse, source.share),
+            }
+        )
+        for name in names:
+            if name not in ("harvest", WORDS.pass_name):
+                run.one(recipe.passes[name].make(smaller, stores[1]), stores[1])
         if WORDS.pass_name in names:
             run.generate(targets, stores[2])
     return Measured(source, parts, counts, size, run.done, time.perf_counter() - started)
+
+
+def _smaller(settings: DiscourseSettings, share: float) -> DiscourseSettings:
+    """Return the settings for the same share of the pairs, in as many units as a build has, but not too many.
+
+    Each unit of pairs looks through all sentences that were fetched: with the same number of units, what that takes
+    grows with the sentences alone.
+    """
+    size = max(1, round(settings.size * share))
+    units = min(_MOST_UNITS_OF_PAIRS, math.ceil(settings.size / settings.unit_pairs))
+    return settings.model_copy(update={"size": size, "unit_pairs": math.ceil(size / units)})
 
 
 class _Run:
@@ -155,15 +174,17 @@ class _Run:
 
     def harvest(self, store: Store) -> SourceSample:
         settings = self._config.source
-        whole = RECIPE.passes["harvest"].make(self._config, store)
+        whole = words.RECIPE.passes["harvest"].make(self._config, store)
         source = sample_source(whole.slices, source_kind(settings.kind).cut_at, settings.unit_bytes, self._config.seed)
         if not source.pieces:
-            raise CorpusgenError("source.paths: the files are empty: there is nothing to estimate from")
+            raise CorpusgenError(
+                "source.paths: the files are empty, so there is nothing to estimate from; give other files"
+            )
         self._say(f"reading {source.share:.1%} of {source.bytes / 1e6:,.1f} MB in {len(source.pieces)} pieces")
         self.one(replace(whole, slices=[[piece.record] for piece in source.pieces]), store)
         if not self.done["harvest"].rows["sentences"].num_rows:
             raise CorpusgenError(
-                f"no sentence is left of {len(source.pieces)} pieces of the source: "
+                f"no sentence passed the filters in {len(source.pieces)} pieces of the source: "
                 f"{self._why_nothing(store) or 'there is no text in them'}"
             )
         return source
@@ -193,12 +214,14 @@ class _Run:
         targets = self.done["sample"].rows["targets"]
         chosen = np.random.default_rng(self._config.seed).permutation(targets.num_rows)[: number + WARM_UP]
         if not len(chosen):
-            raise CorpusgenError("no sentence of the sample has a word that could be a target")
+            raise CorpusgenError(
+                "no sentence of the sample has a word that can be a target; check the source and its language"
+            )
         targets = targets.take(pa.array(np.sort(chosen)))
         _commit_tables(store, "sample", [{"targets": targets}], {"targets": TARGETS})
         _commit_tables(store, "vocabulary", [self.done["vocabulary"].rows], {"vocabulary": VOCABULARY})
-        pass_ = RECIPE.passes[WORDS.pass_name].make(self._config, store)
-        self._say(f"{len(chosen):,} targets through {', '.join(stage.name for stage in pass_.stages)}")
+        pass_ = words.RECIPE.passes[WORDS.pass_name].make(self._config, store)
+        self._say(f"running {len(chosen):,} targets through {', '.join(stage.name for stage in pass_.stages)}")
         record = {**pass_.slices[0][0], "first": 0}
         size = self._config.generate.unit_targets
         cuts = [0, *range(min(WARM_UP, len(chosen) // 2), len(chosen), size), len(chosen)]

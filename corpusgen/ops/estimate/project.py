@@ -22,8 +22,9 @@ from corpusgen.ops.estimate.extrapolate import WholeSource, distinct_words, most
 from corpusgen.ops.estimate.measure import Measured, MeasuredPass
 from corpusgen.ops.estimate.uncertain import DRAWS, Uncertain
 from corpusgen.store.parts import encoded
-from corpusgen.store.products import WORDS
+from corpusgen.store.products import DISCOURSE, WORDS
 from corpusgen.tables import PARAPHRASES_TABLE
+from corpusgen.targets.names import without_names
 
 SPEED = 1.5
 """How many times faster or slower than measured a stage may be. In four runs of the same harvest on a shared machine
@@ -86,10 +87,14 @@ class _Projector:
         self._other_bytes = 0.0
 
     def run(self) -> Projection:
+        passes = self._measured.passes
         sentences, counts = self._harvest()
-        targets = self._sampling(sentences, counts)
+        self._vocabulary(sentences, counts)
         few = self._words_are_few()
-        if WORDS.pass_name in self._measured.passes:
+        targets = self._sampling(sentences) if "selection" in passes else None
+        if DISCOURSE.pass_name in passes:
+            self._discourse(sentences, few)
+        if targets is not None and WORDS.pass_name in passes:
             self._generate(targets, few)
         return Projection(self._stages, self._tables, self._other_bytes, few)
 
@@ -107,30 +112,71 @@ class _Projector:
         self._pass(done, units, {"sentences": rows, "counts": counts})
         return rows, counts
 
-    def _sampling(self, sentences: Uncertain, counts: Uncertain) -> Uncertain:
-        """Project the passes vocabulary, candidates, selection and sample; return the number of targets."""
-        passes, settings, units = self._measured.passes, self._config.sample, self._source.units
-        parts = Uncertain.exactly(units)
-        words = distinct_words(passes["harvest"], sentences.value) * (1 - settings.drop_top_share)
+    def _vocabulary(self, sentences: Uncertain, counts: Uncertain) -> None:
+        done, settings = self._measured.passes["vocabulary"], self._config.sample
+        words = distinct_words(self._measured.passes["harvest"], sentences.value) * (1 - settings.drop_top_share)
         vocabulary = self._guess(words).at_most(settings.vocabulary)
-        self._merging(passes["vocabulary"], parts, vocabulary, counts, self._measured.counts)
-        self._pass(passes["vocabulary"], 1, {"vocabulary": vocabulary})
+        self._merging(done, Uncertain.exactly(self._source.units), vocabulary, counts, self._measured.counts)
+        self._pass(done, 1, {"vocabulary": vocabulary})
 
+    def _sampling(self, sentences: Uncertain) -> Uncertain:
+        """Project the passes candidates, selection and sample; return the number of targets."""
+        passes, settings, units = self._measured.passes, self._config.sample, self._source.units
+        parts, groups = Uncertain.exactly(units), self._groups(sentences)
         targets = Uncertain.exactly(settings.size)
-        selected = passes["selection"].rows["selection"].num_rows
+        selected, read = passes["selection"].rows["selection"].num_rows, self._sentences_read
         if selected < self._measured.sample_size:
-            share = selected / passes["harvest"].rows["sentences"].num_rows
-            targets = (sentences * share).at_most(settings.size)
+            targets = (sentences * (selected / read)).at_most(settings.size)
         candidates = self._candidates(targets.value)
-        groups = max(1, round(sentences.value / (GROUP_ROWS + sentences.value / units / 2)))
-        sampled = {name: found.num_rows for done in passes.values() for name, found in done.rows.items()}
-        self._merging(passes["candidates"], parts, candidates, sentences, sampled["sentences"])
+        sampled = passes["candidates"].rows["candidates"].num_rows
+        self._merging(passes["candidates"], parts, candidates, sentences, read)
         self._pass(passes["candidates"], groups, {"candidates": candidates})
-        self._merging(passes["selection"], Uncertain.exactly(groups), targets, candidates, sampled["candidates"])
+        self._merging(passes["selection"], Uncertain.exactly(groups), targets, candidates, sampled)
         self._pass(passes["selection"], 1, {"selection": targets})
-        self._merging(passes["sample"], parts, targets, sentences, sampled["sentences"])
+        self._merging(passes["sample"], parts, targets, sentences, read)
         self._pass(passes["sample"], groups, {"targets": targets})
         return targets
+
+    @property
+    def _sentences_read(self) -> int:
+        return int(self._measured.passes["harvest"].rows["sentences"].num_rows)
+
+    def _groups(self, sentences: Uncertain) -> int:
+        """Return the number of units of a pass that reads all sentences again."""
+        return max(1, round(sentences.value / (GROUP_ROWS + sentences.value / self._source.units / 2)))
+
+    def _discourse(self, sentences: Uncertain, few: bool) -> None:
+        """Project the passes repeats, pairing, fetch and pairs.
+
+        What documents repeat grows with the sentences. Words that stand alone are kept for each part, whatever it has.
+        """
+        passes, settings, units = self._measured.passes, self._config.discourse, self._source.units
+        parts, groups, read = Uncertain.exactly(units), self._groups(sentences), self._sentences_read
+        repeats = passes["repeats"].rows["repeats"]
+        found = repeats.num_rows - repeats["second"].null_count
+        candidates = (sentences * (found / read)).spread(_GUESS if few else _OTHER_WORDS, self._chance)
+        alone = self._guess(repeats["second"].null_count / self._measured.parts * units)
+        pairs = candidates.at_most(settings.size)
+        self._merging(passes["repeats"], parts, candidates + alone, sentences, read)
+        self._pass(passes["repeats"], groups, {"repeats": candidates + alone})
+        self._merging(passes["pairing"], Uncertain.exactly(groups), pairs, candidates + alone, repeats.num_rows)
+        self._pass(passes["pairing"], 1, {"choice": pairs})
+
+        chosen = max(1, passes["pairing"].rows["choice"].num_rows)
+        of_a_pair = passes["fetch"].rows["sentences"].num_rows / chosen
+        fetched = (pairs * of_a_pair).spread(_GUESS if few else _OTHER_WORDS, self._chance).at_most(sentences.value)
+        self._merging(passes["fetch"], parts, fetched, sentences, read)
+        self._pass(passes["fetch"], groups, {"sentences": fetched})
+
+        done = passes[DISCOURSE.pass_name]
+        number = max(1, math.ceil(pairs.value / settings.unit_pairs))
+        more_units = max(1.0, number / len(done.units))  # each of them looks through all that was fetched
+        rows_in = Uncertain.exactly(number)
+        for index in range(len(done.stages)):
+            seconds = pairs * (done.count(index).seconds / chosen * more_units)
+            self._stage(done, index, rows_in, pairs, seconds)
+            rows_in = pairs
+        self._pass(done, number, {DISCOURSE.table: pairs})
 
     def _merging(
         self, done: MeasuredPass, parts: Uncertain, rows_out: Uncertain, read: Uncertain, sampled: int
@@ -141,10 +187,12 @@ class _Projector:
     def _candidates(self, targets: float) -> Uncertain:
         """Return as many candidates as the words' limits allow, in the proportion that the sample had."""
         passes, source = self._measured.passes, self._source
-        words, found = passes["vocabulary"].rows["vocabulary"], passes["candidates"].rows["candidates"].num_rows
-        selected = passes["selection"].rows["selection"].num_rows
-        allowed = most_candidates(words, 1.0, selected, self._measured.parts)
-        return self._guess(found * most_candidates(words, 1 / source.share, targets, source.units) / max(1.0, allowed))
+        sample, found = self._config.sample, passes["candidates"].rows["candidates"].num_rows
+        words = without_names(passes["vocabulary"].rows["vocabulary"], sample.max_capital_share)
+        selected, at_once = passes["selection"].rows["selection"].num_rows, sample.sentences_per_word
+        allowed = most_candidates(words, 1.0, selected, self._measured.parts, at_once)
+        most = most_candidates(words, 1 / source.share, targets, source.units, at_once)
+        return self._guess(found * most / max(1.0, allowed))
 
     def _words_are_few(self) -> bool:
         """Return whether the sample has too few words to tell which ones a build would choose its targets from."""

@@ -9,13 +9,14 @@ from corpusgen.ops.estimate.estimate import Estimate, StageEstimate
 from corpusgen.ops.estimate.uncertain import Interval
 from corpusgen.ops.estimate.workers import Schedule
 
-_HEADS = (("", 14), ("rows in", 37), ("rows out", 39), ("kept", 24), ("s/1,000 rows", 28), ("time of one worker", 30))
+_HEADS = (("", 14), ("rows in", 37), ("rows out", 39), ("kept", 24), ("s/1,000 rows", 28), ("time with one worker", 30))
 
 
 def lines(found: Estimate) -> Iterator[str]:
     """Yield what the build will take, stage by stage, with 90 % intervals in brackets."""
     read = f"{found.share_read:.1%} of {found.source_bytes / 1e6:,.1f} MB in {found.source_files:,} files"
-    yield f"from {read} and {found.targets_tried:,} targets, in {found.seconds:,.0f} s; in brackets: 90 % intervals"
+    tried = f" and {found.targets_tried:,} targets" if found.targets_tried else ""
+    yield f"from {read}{tried}, in {found.seconds:,.0f} s; brackets: 90 % intervals"
     yield ""
     yield "".join(f"{head:>{width}}" for head, width in _HEADS) + "  worker"
     pass_name = ""
@@ -71,9 +72,9 @@ def _schedule(found: Schedule) -> Iterator[str]:
     yield f"with {given}, and one worker for every other stage: {_time(found.hours)}"
     for of_pass in found.passes:
         busy = ", ".join(f"{name} {share:.0%}" for name, share in of_pass.busy.items())
-        yield f"  {of_pass.name:12}{_time(of_pass.hours):>28}; {of_pass.bottleneck} holds it up (busy: {busy})"
+        yield f"  {of_pass.name:12}{_time(of_pass.hours):>28}; bottleneck: {of_pass.bottleneck} (busy: {busy})"
     if found.cost is not None:
-        yield f"  these workers, loading or idle too, cost {_decimal(found.cost)}"
+        yield f"  cost of these workers, including loading and idle time: {_decimal(found.cost)}"
     for split in found.splits:
         best = ", ".join(f"{name}={number}" for name, number in split.workers.items())
         yield (

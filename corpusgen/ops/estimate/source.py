@@ -1,7 +1,7 @@
 """The pieces of the source that an estimate reads: ranges of bytes, spread evenly over all files.
 
 The bytes of all files, one after the other, are cut into as many strata as there will be pieces. Each stratum gives
-one piece, at a random place. A compressed file that can only be read from its beginning gives its pieces there.
+one piece, at a random position. A compressed file that can only be read from its beginning gives its pieces there.
 """
 
 from __future__ import annotations
@@ -101,11 +101,11 @@ def _heads(record: Record, number: int) -> Iterator[Piece]:
         return
     with open_binary(record["path"]) as raw:
         text = decompressed(raw, record["path"])
-        places = [0]
-        while len(places) <= number and places[-1] < record["size"]:
+        offsets = [0]
+        while len(offsets) <= number and offsets[-1] < record["size"]:
             ended = len(_read(text, PIECE_BYTES)) < PIECE_BYTES
-            places.append(record["size"] if ended else min(raw.tell(), record["size"]))
-    for index, (before, after) in enumerate(pairwise(places)):
+            offsets.append(record["size"] if ended else min(raw.tell(), record["size"]))
+    for index, (before, after) in enumerate(pairwise(offsets)):
         if after > before:
             stop = TO_THE_END if after == record["size"] else (index + 1) * PIECE_BYTES
             yield Piece({**record, "start": index * PIECE_BYTES, "stop": stop}, after - before)

@@ -33,7 +33,7 @@ def parse_prices(given: Sequence[str]) -> dict[str, float]:
         except ValueError:
             price = -1.0
         if name not in KINDS or not 0 <= price < float("inf"):
-            raise ConfigError(f"--price {item}: expected cpu or gpu and a price for an hour, for example gpu=2.50/h")
+            raise ConfigError(f"--price {item}: expected cpu or gpu and a price per hour, for example gpu=2.50/h")
         prices[name] = price
     return prices
 
@@ -44,7 +44,7 @@ def parse_workers(given: Sequence[str], known: Sequence[str]) -> dict[str, int]:
     for item in _items(given):
         name, _, text = item.partition("=")
         if name not in known:
-            raise ConfigError(f"--workers {item}: this build has no such stage; {did_you_mean(name, known)}")
+            raise ConfigError(f"--workers {item}: no such stage in this build; {did_you_mean(name, known)}")
         if not text.isdecimal() or not int(text):
             raise ConfigError(f"--workers {item}: expected a stage and a number, for example translate=8,mask=4")
         workers[name] = int(text)

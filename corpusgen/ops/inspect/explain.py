@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,13 +13,13 @@ from corpusgen.engine.isolate import run_stage
 from corpusgen.ops.inspect.judgements import AlignedWord, Choice, alignment_of, choices_of
 from corpusgen.ops.inspect.matrix import Matrix, matrix_of
 from corpusgen.ops.inspect.remake import Workshop
-from corpusgen.ops.inspect.replay import Difference, Remade, compare
+from corpusgen.ops.inspect.replay import ChangedColumn, Remade, compare
 from corpusgen.ops.inspect.stored import Stored
-from corpusgen.store import Store
-from corpusgen.store.products import WORDS
+from corpusgen.ops.inspect.units import unit_facts
 from corpusgen.store.rows import Row
+from corpusgen.tables import HYPOTHESES
 
-_PLACE = ("source", "article", "title", "revision", "paragraph", "sentence")
+_PROVENANCE = ("source", "article", "title", "revision", "paragraph", "sentence")
 
 
 @dataclass
@@ -37,17 +36,21 @@ class Explanation:
     note: str | None = None
     pivot: str | None = None
     paraphrase: str | None = None
+    hypotheses: Sequence[str] | None = None
+    """All paraphrases that there were to choose from, if there were several."""
+    unknown: Sequence[str] = ()
+    """The words of the paraphrase that are probably damaged."""
     alignment: Sequence[AlignedWord] | None = None
     matrix: Matrix | None = None
     positive: Choice | None = None
     negative: Choice | None = None
     now: Remade | None = None
-    differences: Sequence[Difference] = field(default_factory=list)
+    differences: Sequence[ChangedColumn] = field(default_factory=list)
 
     @property
-    def place(self) -> dict[str, Any]:
+    def provenance(self) -> dict[str, Any]:
         """Return where the sentence comes from."""
-        return {name: self.stored[name] for name in _PLACE}
+        return {name: self.stored[name] for name in _PROVENANCE}
 
 
 def explain(stored: Stored, workshop: Workshop) -> Explanation:
@@ -73,7 +76,9 @@ def explain(stored: Stored, workshop: Workshop) -> Explanation:
         after = rows.to_pylist()[0]
         found.pivot, found.paraphrase = after.get("pivot"), after.get("paraphrase")
         if isinstance(stage, AlignTargets):
-            pairs = stage.pairs(before)
+            found.hypotheses = [one["paraphrase"] for one in before.to_pylist()[0].get(HYPOTHESES.name, ())] or None
+            pairs = stage.pairs(rows)  # after the choice among hypotheses
+            (found.unknown,) = stage.unknown(pairs)
             (judged,) = judge_alignment(pairs, stage.criteria)
             found.alignment, found.matrix = alignment_of(pairs, judged), matrix_of(pairs, judged)
         elif isinstance(stage, MakeTriples):
@@ -81,29 +86,3 @@ def explain(stored: Stored, workshop: Workshop) -> Explanation:
     found.now = Remade.of(batch)[stored.row["id"]]
     found.differences = compare(stored, found.now)
     return found
-
-
-def unit_facts(store: Store, unit: str) -> dict[str, Any]:
-    """Return who did a unit, when and how fast: from its commit, and from its event if one was written."""
-    pass_store = store.pass_store(WORDS.pass_name)
-    commit = pass_store.read_commit(unit)
-    return {
-        "id": unit,
-        "attempt": commit.attempt,
-        "worker": commit.worker,
-        "committed_at": commit.committed_at,
-        "seconds": {stage.name: stage.seconds for stage in commit.stages},
-        "event": _event(store, unit, commit.attempt),
-    }
-
-
-def _event(store: Store, unit: str, attempt: str) -> dict[str, Any] | None:
-    """Return the line that the winning run wrote about the unit; reads only files of that run."""
-    run = attempt.rpartition("-")[0]
-    for info in store.files.list(f"{WORDS.pass_name}/events"):
-        if info.path.rpartition("/")[2].startswith(f"{run}-"):
-            for line in store.files.read(info.path).splitlines():
-                event: dict[str, Any] = json.loads(line)
-                if event.get("unit") == unit and event.get("won"):
-                    return event
-    return None

@@ -61,9 +61,10 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Choice:
-    """A place, with its word in brackets, and the words predicted for it; `note` says why there are none."""
+    """A slot and the words predicted for it; `note` says why there are none."""
 
     place: str
+    """The sentence, with the word of the slot in brackets. Readers of `explain --json` know it by this name."""
     note: str | None
     candidates: Sequence[Candidate]
 
@@ -102,11 +103,11 @@ def choices_of(stage: MakeTriples, row: pa.Table) -> tuple[Choice, Choice]:
     criteria = stage.criteria
     if found := tried.get(0):
         judged = judge_in_context(judge_positives(found.slot, criteria), found.likeness, criteria.rules)
-        place = marked(found.slot.text, *found.slot.span)
-        positive = Choice(place, found.slot.problem, _candidates(with_unusable(found.slot, judged)))
+        shown = marked(found.slot.text, *found.slot.span)
+        positive = Choice(shown, found.slot.problem, _candidates(with_unusable(found.slot, judged)))
     else:
-        place = marked(record["paraphrase"], record["aligned_start"], record["aligned_end"])
-        positive = Choice(place, why_keep_aligned(record, criteria), ())
+        shown = marked(record["paraphrase"], record["aligned_start"], record["aligned_end"])
+        positive = Choice(shown, why_keep_aligned(record, criteria), ())
     words = stands_for_target(record, positive.chosen.word if positive.chosen else None)
     judged = judge_negatives(slot, aligned.get(0), words, criteria)
     return positive, Choice(marked(slot.text, *slot.span), slot.problem, _candidates(with_unusable(slot, judged)))

@@ -8,10 +8,10 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pydantic import ValidationError
 
 from corpusgen.config.build import BuildConfig
 from corpusgen.corpus.recipes.words import RECIPE
+from corpusgen.corpus.stored_settings import recorded_config
 from corpusgen.corpus.triples.stages import ReadTargets
 from corpusgen.engine.local import set_up
 from corpusgen.engine.passes import first_batch
@@ -56,23 +56,15 @@ class Workshop:
         found = []
         for unit, ids in of_unit.items():
             if unit not in self._units:
-                raise CorpusgenError(f"{self.store.url}: the unit {unit} of {ids[0]} is not in the plan")
+                raise CorpusgenError(
+                    f"{self.store.url}: the unit {unit} of {ids[0]} is not in the plan; run `corpusgen verify`"
+                )
             table = ReadTargets(store=self.store).process(first_batch(self._units[unit].records).rows)
             chosen = table.filter(pc.is_in(table["id"], value_set=pa.array(ids, pa.string())))
             if chosen.num_rows != len(set(ids)):
-                raise CorpusgenError(f"{self.store.url}: not among the targets of the unit {unit}: {', '.join(ids)}")
+                raise CorpusgenError(f"{self.store.url}: the unit {unit} does not have these targets: {', '.join(ids)}")
             found.append(chosen)
         return pa.concat_tables(found)
-
-
-def recorded_config(url: str, corpus: Mapping[str, Any]) -> BuildConfig:
-    """Return the settings of a corpus; raise CorpusgenError if this version does not understand them."""
-    try:
-        return BuildConfig.model_validate({**corpus.get("settings", {}), "store": url})
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        raise CorpusgenError(f"{url}/corpus.json: settings of another version: {where}: {first['msg']}") from None
 
 
 def check_models(stages: Sequence[Stage], recorded: Mapping[str, Any]) -> None:
@@ -82,17 +74,17 @@ def check_models(stages: Sequence[Stage], recorded: Mapping[str, Any]) -> None:
     absent = [recorded[name]["id"] for name in names if _is_absent(recorded[name])]
     if absent:
         raise CorpusgenError(
-            f"not on this machine: {', '.join(dict.fromkeys(absent))}. The models that a corpus was made with are "
-            "needed; paths are relative to the folder in which it was built"
+            f"not on this machine: {', '.join(dict.fromkeys(absent))}. This command needs the models that the corpus "
+            "was made with; relative paths start at the folder in which it was built"
         )
     now = {name: used[name].describe() for name in names}
     differences = [
-        f"  {name}: {_version(recorded[name])} was recorded, here is {_version(now[name])}"
+        f"  {name}: {_version(recorded[name])} recorded, {_version(now[name])} here"
         for name in names
         if recorded[name] != now[name] and _version(recorded[name]) != _UNKNOWN
     ]
     if differences:
-        raise CorpusgenError("these are not the models that the corpus was made with:\n" + "\n".join(differences))
+        raise CorpusgenError("these models differ from those that the corpus was made with:\n" + "\n".join(differences))
 
 
 _UNKNOWN = "an unknown version"
@@ -117,12 +109,12 @@ def _pinned(config: BuildConfig, models: Mapping[str, Any]) -> BuildConfig:
     if config.masked and revision:
         changes["masked"] = config.masked.model_copy(update={"revision": revision})
     if config.translation:
-        sides = {}
-        for side, settings in (("forward", config.translation.forward), ("back", config.translation.back)):
-            revision = models.get(f"translation.{side}", {}).get("revision")
-            if settings.backend == "transformers" and revision:
-                sides[side] = settings.model_copy(update={"revision": revision})
-        changes["translation"] = config.translation.model_copy(update=sides)
+        pinned = {
+            role: translator.model_copy(update={"revision": revision})
+            for role, translator in config.translation.translators.items()
+            if translator.backend == "transformers" and (revision := models.get(role, {}).get("revision"))
+        }
+        changes["translation"] = config.translation.with_translators(pinned)
     return config.model_copy(update=changes)
 
 
@@ -131,7 +123,7 @@ def _for_this_machine(config: BuildConfig) -> tuple[BuildConfig, str | None]:
     masked = config.masked
     if masked is None or masked.dtype not in _OF_GPUS or choose_device(config.generate.device).type != "cpu":
         return config, None
-    note = f"masked.dtype is {masked.dtype}, and float32 here, since there is no GPU: probabilities may differ a little"
+    note = f"masked.dtype is {masked.dtype}, but float32 is used here, without a GPU: probabilities may differ slightly"
     return config.model_copy(update={"masked": masked.model_copy(update={"dtype": "float32"})}), note
 
 

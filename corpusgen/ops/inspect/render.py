@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 from corpusgen.io.terminal import marked, visible
 from corpusgen.ops.inspect.explain import Explanation
 from corpusgen.ops.inspect.judgements import CHOSEN, AlignedWord, Candidate, Choice
 from corpusgen.ops.inspect.matrix import Matrix
-from corpusgen.ops.inspect.replay import Difference, Replayed
+from corpusgen.ops.inspect.replay import ChangedColumn, Replayed
+from corpusgen.ops.inspect.units import unit_text
 
 _LETTERS_OF_A_HASH = 12
 
@@ -19,14 +19,19 @@ def lines(found: Explanation) -> Iterator[str]:
     """Yield the path of a target through the stages, up to where it ended."""
     row = found.stored
     yield f"{row['target']} · {found.outcome} · {row['id']}"
-    yield f"  from      {_place(found.place)}"
+    yield f"  from      {_named(found.provenance)}"
     yield f"  S         {visible(marked(row['text'], row['target_start'], row['target_end']))}"
     if found.pivot is not None:
         yield f"  pivot     {visible(found.pivot)}"
     if found.paraphrase is not None:
         yield f"  and back  {visible(found.paraphrase)}"
+    for other in found.hypotheses or ():
+        if other != found.paraphrase:
+            yield f"  or        {visible(other)}"
+    if found.unknown:
+        yield f"  unknown   {visible(', '.join(found.unknown))}"
     if found.alignment is not None and found.matrix is not None:
-        yield from ("", "alignment: words of the paraphrase, by their cosine to the target")
+        yield from ("", "alignment: words of the paraphrase, by cosine to the target")
         yield from _alignment(found.alignment, found.matrix)
     if found.positive is not None:
         yield from _choice("positive", found.positive)
@@ -37,7 +42,7 @@ def lines(found: Explanation) -> Iterator[str]:
     yield ""
     for name, model in found.models.items():
         yield f"  {name:20} {model.get('id')} {_version(model)}"
-    yield f"  {'unit':20} {_unit(found.unit)}"
+    yield f"  {'unit':20} {unit_text(found.unit)}"
     yield f"  {'store':20} {found.store}"
     yield from _not_as_then(found.same_code, found.note)
     yield from _differences(found.differences)
@@ -57,7 +62,7 @@ def replay_lines(found: Sequence[Replayed]) -> Iterator[str]:
 
 def _not_as_then(same_code: bool, note: str | None) -> Iterator[str]:
     if not same_code:
-        yield "  the stages are of another version than those that made this store"
+        yield "  another version of the stages made this store"
     if note:
         yield f"  {note}"
 
@@ -72,12 +77,14 @@ def _outcome(found: Explanation) -> Iterator[str]:
     yield f"  Sn        {visible(marked(row['negative'], row['negative_start'], row['negative_end']))}"
 
 
-def _place(place: Mapping[str, Any]) -> str:
-    named = [str(place["title"] or place["article"] or place["source"])]
+def _named(provenance: Mapping[str, Any]) -> str:
+    named = [str(provenance["title"] or provenance["article"] or provenance["source"])]
     named += [
-        f"{name} {place[name]}" for name in ("article", "revision", "paragraph", "sentence") if place[name] is not None
+        f"{name} {provenance[name]}"
+        for name in ("article", "revision", "paragraph", "sentence")
+        if provenance[name] is not None
     ]
-    return visible(", ".join([*named, str(place["source"])]))
+    return visible(", ".join([*named, str(provenance["source"])]))
 
 
 def _alignment(words: Sequence[AlignedWord], matrix: Matrix) -> Iterator[str]:
@@ -88,7 +95,7 @@ def _alignment(words: Sequence[AlignedWord], matrix: Matrix) -> Iterator[str]:
         yield f"  {_sign(word.verdict)} {word.word:20} {word.cosine:>8.5f}{score}  {word.verdict}{taken}{nearer}"
     if not matrix.columns:
         return
-    yield "words beside the target, or that took a word, and the word of the paraphrase that each is nearest to"
+    yield "words next to the target, or that took a word, and the word of the paraphrase nearest to each"
     for row in matrix.rows:
         cosine, nearest = max(zip(row.cosines, matrix.columns, strict=True), key=lambda pair: pair[0])
         yield f"    {row.word:20} {cosine:>8.5f}  {nearest}"
@@ -120,12 +127,6 @@ def _version(model: Mapping[str, Any]) -> str:
     return f"revision {model['revision']}" if model.get("revision") else "version unknown"
 
 
-def _unit(unit: Mapping[str, Any]) -> str:
-    when = datetime.fromtimestamp(unit["committed_at"], UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-    seconds = ", ".join(f"{name} {value:.1f} s" for name, value in unit["seconds"].items())
-    return f"{unit['id']}, attempt {unit['attempt']} by {unit['worker'] or 'unknown'}, committed {when} ({seconds})"
-
-
-def _differences(differences: Iterable[Difference]) -> Iterator[str]:
+def _differences(differences: Iterable[ChangedColumn]) -> Iterator[str]:
     for column, stored, now in differences:
         yield f"    {column}: {stored!r} in the store, {now!r} now"

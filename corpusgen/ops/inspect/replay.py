@@ -19,7 +19,7 @@ _TOLERANCE = 1.5e-5
 _AT_ONCE = 256
 
 
-class Difference(NamedTuple):
+class ChangedColumn(NamedTuple):
     """A column whose value has changed."""
 
     column: str
@@ -53,7 +53,7 @@ class Replayed:
     id: str
     target: str
     outcome: str
-    differences: Sequence[Difference] = field(default_factory=list)
+    differences: Sequence[ChangedColumn] = field(default_factory=list)
     same_code: bool = True
     note: str | None = None
 
@@ -63,16 +63,16 @@ class Replayed:
         return not self.differences
 
 
-def compare(stored: Stored, now: Remade) -> list[Difference]:
+def compare(stored: Stored, now: Remade) -> list[ChangedColumn]:
     """Compare column by column; numbers are the same if they differ by no more than rounding does."""
     outcome = "triple" if stored.is_triple else "reject"
     if outcome != now.outcome:
         told = now.row.get("reason") or now.row.get("error") or now.row.get("positive_word")
         before = stored.row.get("reason") or stored.row.get("positive_word")
-        return [Difference("outcome", f"{outcome}: {before}", f"{now.outcome}: {told}")]
+        return [ChangedColumn("outcome", f"{outcome}: {before}", f"{now.outcome}: {told}")]
     names = (TRIPLES if stored.is_triple else TRIPLE_REJECTS).names
     pairs = ((name, stored.row.get(name), now.row.get(name)) for name in names if name != "unit")
-    return [Difference(*pair) for pair in pairs if not _same(*pair[1:])]
+    return [ChangedColumn(*pair) for pair in pairs if not _same(*pair[1:])]
 
 
 def _same(stored: Any, now: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Random triples for the terminal."""
+"""Random rows of a corpus for the terminal, each member with its word in brackets."""
 
 from __future__ import annotations
 
@@ -8,32 +8,53 @@ from typing import Any
 from corpusgen.corpus.stored_settings import open_store
 from corpusgen.errors import CorpusgenError
 from corpusgen.io.terminal import marked, visible
-from corpusgen.store import TripleStore
+from corpusgen.store.products import Member, Product, product_of
 from corpusgen.store.rows import Row, random_rows
 
 
-def sample_triples(root: str, number: int, seed: int = 0, word: str | None = None) -> list[Row]:
-    """Return random triples, the same for the same seed; raise CorpusgenError if there are none."""
-    triples = TripleStore(open_store(root))
-    found = random_rows(triples, number, seed, word)
+def sample_rows(
+    root: str, number: int, seed: int = 0, word: str | None = None, table: str | None = None
+) -> tuple[Product, list[Row]]:
+    """Return the product of a corpus and random rows of it, the same for the same seed.
+
+    Raises:
+        CorpusgenError: There are no rows, or none with this word; or the corpus has no such table.
+    """
+    store = open_store(root)
+    product = product_of(store, table)
+    column = product.members[0].word
+    if word is not None and column is None:
+        raise CorpusgenError(f"{root}: {product.table} have no column with the word, so --word cannot be used")
+    rows = product.open(store)
+    found = random_rows(rows, number, seed, word, column)
     if not found:
-        if word is not None and triples.num_rows:
-            raise CorpusgenError(f"{root}: no triple has the target {word!r}")
-        raise CorpusgenError(f"{root}: no triples yet")
-    return found
+        if word is not None and rows.num_rows:
+            raise CorpusgenError(f"{root}: no {product.noun} has the word {word!r}")
+        raise CorpusgenError(f"{root}: no {product.table} yet")
+    return product, found
 
 
-def triple_lines(row: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the lines of a triple, with its words in brackets."""
-    yield f"{row['target']} · {row['positive_rule']} · {row['id']}"
-    yield f"  S  {visible(marked(row['text'], row['target_start'], row['target_end']))}"
-    for label, kind in (("Sp", "positive"), ("Sn", "negative")):
-        text = marked(row[kind], row[f"{kind}_start"], row[f"{kind}_end"])
-        yield f"  {label} {visible(text)}{_scores(row, kind)}"
+def row_lines(product: Product, row: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the lines of a row, with its words in brackets; a member that is null is left out."""
+    kind = [str(row[product.kind])] if product.kind else []
+    yield visible(" · ".join([word_of(product.members[0], row), *kind, str(row["id"])]))
+    width = max(len(member.name) for member in product.members)
+    for member in product.members:
+        if row[member.start] is not None:
+            yield f"  {member.name:{width}}  {visible(marked_member(member, row))}{_scores(member, row)}"
 
 
-def _scores(row: Mapping[str, Any], kind: str) -> str:
-    cosine, probability = row[f"{kind}_cosine"], row[f"{kind}_probability"]
-    scores = [f"cosine {cosine:.2f}"] if cosine is not None else []
-    scores += [f"probability {probability:.3f}"] if probability is not None else []
+def word_of(member: Member, row: Mapping[str, Any]) -> str:
+    """Return the word of a member."""
+    text, start, end = (row[name] for name in member.columns)
+    return str(row[member.word] if member.word else text[start:end])
+
+
+def marked_member(member: Member, row: Mapping[str, Any]) -> str:
+    """Return the sentence of a member, with its word in brackets."""
+    return marked(*(row[name] for name in member.columns))
+
+
+def _scores(member: Member, row: Mapping[str, Any]) -> str:
+    scores = [f"{label} {row[column]:.3f}" for column, label in member.scores if row[column] is not None]
     return f"  ({', '.join(scores)})" if scores else ""

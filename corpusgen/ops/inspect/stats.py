@@ -1,85 +1,61 @@
-"""Figures of a store: what every pass holds, what was rejected, and how the numbers of triples are distributed."""
+"""Figures of a store: what every pass holds, what was rejected, and how the numbers of each product are distributed."""
 
 from __future__ import annotations
 
-import dataclasses
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from corpusgen.corpus.stored_settings import open_store
-from corpusgen.ops import funnel as funnels
-from corpusgen.ops.funnel import Funnel, FunnelCount
+from corpusgen.ops.funnel import Funnel
+from corpusgen.ops.funnels import funnel_count, funnel_lines
+from corpusgen.ops.inspect.distributions import PERCENTILES, Distribution
+from corpusgen.ops.pair_funnel import PairFunnel
 from corpusgen.store import Commit, Store, Totals
-from corpusgen.store.products import WORDS
+from corpusgen.store.products import Product, product_of, products_of
+from corpusgen.store.rows import words_in
 
-PERCENTILES = (5, 25, 50, 75, 95)
-_DECIMALS = 5  # of all stored cosines and probabilities
-_OF_ROWS = {
-    "alignment": "cosine of wt and the aligned word",
-    "positive_cosine": "cosine of wt and wp",
-    "negative_cosine": "cosine of wt and wn",
-    "positive_probability": "probability of wp, if it was predicted",
-    "negative_probability": "probability of wn",
-    "edit_distance": "edit distance of wt and wp",
-}
-_OF_TEXTS = {"text": "words in S", "positive": "words in Sp", "negative": "words in Sn"}
-_WORDS = {"target": "targets", "positive_word": "positive words", "negative_word": "negative words"}
+_POSITIONS = ("paragraph", "sentence")  # columns with these names, or that end so, tell where a text comes from
 
 
-class Distribution:
-    """An exact distribution in bounded memory: values have at most five decimals, so each can be counted."""
+@dataclass(frozen=True)
+class ProductStats:
+    """The figures of one product; the keys of `distinct_words` are members, those of `distributions` columns.
 
-    def __init__(self, decimals: int = 0) -> None:
-        self._scale = 10**decimals
-        self._lowest = -self._scale if decimals else 0  # cosines may be negative, counts may not
-        self._counts: npt.NDArray[np.int64] = np.zeros(0, np.int64)
+    `kinds` are the values of the column that tells rows apart, if there is one, each with its number of rows.
+    """
 
-    def add(self, values: pa.Array) -> None:
-        """Count some values, without nulls."""
-        numbers = values.drop_null().to_numpy(zero_copy_only=False).astype(np.float64)
-        bins = np.maximum(np.rint(numbers * self._scale).astype(np.int64) - self._lowest, 0)
-        counts = np.bincount(bins, minlength=len(self._counts))
-        counts[: len(self._counts)] += self._counts
-        self._counts = counts
-
-    def summary(self) -> dict[str, float] | None:
-        """Return number, mean, lowest, highest and percentiles (each a value that occurs); None without any value."""
-        sums = np.cumsum(self._counts)
-        if not len(sums) or not sums[-1]:
-            return None
-        values = (np.arange(len(sums)) + self._lowest) / self._scale
-        present = np.flatnonzero(self._counts)
-        ranks = [max(1, -(-share * int(sums[-1]) // 100)) for share in PERCENTILES]
-        found = dict(zip((f"p{p}" for p in PERCENTILES), values[np.searchsorted(sums, ranks)].tolist(), strict=True))
-        mean = float((values * self._counts).sum() / sums[-1])
-        lowest, highest = values[present[0]].item(), values[present[-1]].item()
-        return {"count": int(sums[-1]), "mean": round(mean, 6), "min": lowest, **found, "max": highest}
+    rows: int
+    funnel: Funnel | PairFunnel | None
+    kinds: dict[str, int]
+    distinct_words: dict[str, int]
+    distributions: dict[str, dict[str, float]]
+    labels: dict[str, str]
+    """What the numbers of each distribution are."""
 
 
 @dataclass(frozen=True)
 class Stats:
-    """The complete result of `corpusgen stats`."""
+    """The complete result of `corpusgen stats`; a product whose pass has not begun is None."""
 
     root: str
     passes: dict[str, dict[str, Any]]
-    funnel: Funnel | None = None
-    positive_rules: dict[str, int] = dataclasses.field(default_factory=dict)
-    distinct_words: dict[str, int] = dataclasses.field(default_factory=dict)
-    distributions: dict[str, dict[str, float]] = dataclasses.field(default_factory=dict)
+    products: dict[str, ProductStats | None]
 
 
-def stats(root: str) -> Stats:
-    """Return the figures of what is committed now: all of the same units, even while a build runs."""
+def stats(root: str, table: str | None = None) -> Stats:
+    """Return the figures of what is committed now: all of the same units, even while a build runs.
+
+    With `table`, only the product with this table has figures.
+    """
     store = open_store(root)
+    products = [product_of(store, table)] if table is not None else products_of(store)
     passes: dict[str, dict[str, Any]] = {}
-    of_triples: dict[str, Any] = {}
+    figures: dict[str, ProductStats | None] = {product.table: None for product in products}
     for pass_store in store.passes():
         plan = pass_store.plan()
         totals = Totals(len(plan.units), rows=dict.fromkeys(plan.tables, 0))
@@ -87,9 +63,10 @@ def stats(root: str) -> Stats:
         for commit in commits:
             totals.add(commit)
         passes[pass_store.name] = _as_dict(totals)
-        if pass_store.name == WORDS.pass_name:
-            of_triples = _of_triples(store, commits)
-    return Stats(store.url, passes, **of_triples)
+        for product in products:
+            if product.pass_name == pass_store.name:
+                figures[product.table] = _figures(store, product, commits)
+    return Stats(store.url, passes, figures)
 
 
 def _as_dict(totals: Totals) -> dict[str, Any]:
@@ -102,37 +79,70 @@ def _as_dict(totals: Totals) -> dict[str, Any]:
     }
 
 
-def _of_triples(store: Store, commits: Sequence[Commit]) -> dict[str, Any]:
-    triples, rejects = WORDS.open(store), WORDS.open_rejects(store)
-    count = FunnelCount(store)
-    rules: Counter[str] = Counter()
-    words: dict[str, set[str]] = {name: set() for name in _WORDS}
-    spread = {name: Distribution(0 if name == "edit_distance" else _DECIMALS) for name in _OF_ROWS}
-    lengths = {name: Distribution() for name in _OF_TEXTS}
-    columns = list(dict.fromkeys((*FunnelCount.OF_TRIPLES, *_OF_ROWS, *_OF_TEXTS, *_WORDS)))
+def _figures(store: Store, product: Product, commits: Sequence[Commit]) -> ProductStats:
+    table = product.open(store)
+    funnel = funnel_count(store, product)
+    kinds: Counter[str] = Counter()
+    words: dict[str, set[str | None]] = {member.name: set() for member in product.members}
+    numbers = {name: Distribution() for name in numeric_columns(product, table.schema)}
+    lengths = {member.text: Distribution() for member in product.members}
+    columns = {*numbers, *product.columns, *(member.word for member in product.members if member.word)}
+    columns |= {*([product.kind] if product.kind else []), *(funnel.OF_ROWS if funnel else ())}
+    rows = 0
     for commit in commits:
-        if WORDS.rejects in commit.parts:
-            for batch in rejects.part_batches(commit.parts[WORDS.rejects], FunnelCount.OF_REJECTS):
-                count.add_rejects(batch)
-        if WORDS.table not in commit.parts:
+        if funnel and product.rejects in commit.parts:
+            for batch in product.open_rejects(store).part_batches(commit.parts[product.rejects], funnel.OF_REJECTS):
+                funnel.add_rejects(batch)
+        if product.table not in commit.parts:
             continue
-        for batch in triples.part_batches(commit.parts[WORDS.table], columns):
-            count.add_triples(batch)
-            rules.update(batch["positive_rule"].to_pylist())
-            for name, distribution in spread.items():
+        for batch in table.part_batches(commit.parts[product.table], sorted(columns)):
+            rows += batch.num_rows
+            if funnel:
+                funnel.add_rows(batch)
+            if product.kind:
+                kinds.update(batch[product.kind].to_pylist())
+            for name, distribution in numbers.items():
                 distribution.add(batch[name])
             for name, distribution in lengths.items():
-                trimmed = pc.utf8_trim_whitespace(batch[name])
-                distribution.add(pc.list_value_length(pc.utf8_split_whitespace(trimmed)))
-            for name, known in words.items():
-                known.update(batch[name].unique().to_pylist())
-    summaries = {name: found.summary() for name, found in {**spread, **lengths}.items()}
-    return {
-        "funnel": count.result(),
-        "positive_rules": dict(rules.most_common()),
-        "distinct_words": {name: len(known) for name, known in words.items()},
-        "distributions": {name: summary for name, summary in summaries.items() if summary},
-    }
+                distribution.add(words_per_text(batch[name]))
+            for member in product.members:
+                words[member.name].update(words_in(batch, member))
+    summaries = {name: found.summary() for name, found in {**numbers, **lengths}.items()}
+    return ProductStats(
+        rows=rows,
+        funnel=funnel.result() if funnel else None,
+        kinds=dict(kinds.most_common()),
+        distinct_words={name: len(known - {None}) for name, known in words.items()},
+        distributions={name: summary for name, summary in summaries.items() if summary},
+        labels={
+            **labels_of(table.schema, numbers),
+            # Members may share a sentence: it is named after the first one.
+            **{member.text: f"words in {member.name}" for member in reversed(product.members)},
+        },
+    )
+
+
+def numeric_columns(product: Product, schema: pa.Schema) -> list[str]:
+    """Return the columns with numbers about a row: not where its words stand, nor where its texts come from."""
+    spans = {name for member in product.members for name in member.columns}
+    return [
+        field.name
+        for field in schema
+        if (pa.types.is_floating(field.type) or pa.types.is_integer(field.type))
+        and field.name not in spans
+        and not field.name.endswith(_POSITIONS)
+    ]
+
+
+def labels_of(schema: pa.Schema, columns: Sequence[str] | dict[str, Any]) -> dict[str, str]:
+    """Return what the schema says about these columns, up to the first semicolon; the name if it says nothing."""
+    told = {name: (schema.field(name).metadata or {}).get(b"description", b"").decode() for name in columns}
+    return {name: text.partition(";")[0] or name for name, text in told.items()}
+
+
+def words_per_text(texts: pa.Array) -> pa.Array:
+    """Return the number of words in each text, parted by spaces."""
+    return pc.list_value_length(pc.utf8_split_whitespace(pc.utf8_trim_whitespace(texts)))
 
 
 def lines(found: Stats) -> Iterator[str]:
@@ -145,23 +155,31 @@ def lines(found: Stats) -> Iterator[str]:
             yield f"  {number:>12,} rejected: {reason}"
         if figures["quarantined"]:
             yield f"  {figures['quarantined']:>12,} quarantined"
-    if found.funnel is None:
-        yield "no triples: the pass 'generate' has not been started"
-        return
-    yield ""
-    yield from funnels.lines(found.funnel)
-    yield ""
-    yield "positive words by rule: " + (
-        ", ".join(f"{n:,} {rule}" for rule, n in found.positive_rules.items()) or "none"
-    )
-    yield "distinct words: " + ", ".join(f"{n:,} {_WORDS[name]}" for name, n in found.distinct_words.items())
+    for table, product in found.products.items():
+        yield ""
+        if product is None:
+            yield f"no {table} yet: their pass has not been started"
+        else:
+            yield from _product_lines(table, product)
+
+
+def _product_lines(table: str, found: ProductStats) -> Iterator[str]:
+    yield f"{found.rows:,} {table}"
+    yield "distinct words: " + ", ".join(f"{n:,} {name}" for name, n in found.distinct_words.items())
+    if found.kinds:
+        yield "by rule: " + ", ".join(f"{n:,} {kind}" for kind, n in found.kinds.items())
+    if found.funnel:
+        yield ""
+        yield from funnel_lines(found.funnel)
     if found.distributions:
         yield ""
         heads = ("mean", "min", *(f"p{p}" for p in PERCENTILES), "max")
-        yield f"{'':40}{'count':>12}" + "".join(f"{head:>9}" for head in heads)
+        width = max(40, 2 + max(len(found.labels[name]) for name in found.distributions))
+        yield f"{'':{width}}{'count':>12}" + "".join(f"{head:>9}" for head in heads)
         for name, summary in found.distributions.items():
-            values = "".join(_number(summary[head], name in _OF_TEXTS or name == "edit_distance") for head in heads)
-            yield f"{(_OF_ROWS | _OF_TEXTS)[name]:40}{summary['count']:>12,}{values}"
+            whole = all(value == int(value) for head, value in summary.items() if head != "mean")
+            values = "".join(_number(summary[head], whole) for head in heads)
+            yield f"{found.labels[name]:{width}}{summary['count']:>12,}{values}"
 
 
 def _number(value: float, whole: bool) -> str:

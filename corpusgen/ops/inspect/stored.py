@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from corpusgen.errors import CorpusgenError
 from corpusgen.ops.merge import DUPLICATE, merged_units
 from corpusgen.store import CommittedTable, Store
-from corpusgen.store.products import WORDS
+from corpusgen.store.products import WORDS, Product, product_of, products_of
 from corpusgen.store.rows import Row, find_rows, random_rows
 
 
@@ -37,7 +37,7 @@ def find_stored(store: Store, id_: str, target: str | None = None) -> Stored:
         )
     targets = list(dict.fromkeys(stored.row["target"] for stored in found))
     if len(targets) > 1:
-        raise CorpusgenError(f"{id_} has the targets {', '.join(targets)}: say which with --target")
+        raise CorpusgenError(f"{id_} has the targets {', '.join(targets)}; choose one with --target")
     return found[0]
 
 
@@ -58,26 +58,46 @@ def random_triples(store: Store, number: int, seed: int = 0) -> list[Stored]:
     return [Stored(store, WORDS.table, row) for row in rows]
 
 
+def product_to_explain(store: Store, id_: str | None, table: str | None, known: Sequence[Product]) -> Product:
+    """Return the product with this table, or the one that has a row with this id, by default the first.
+
+    Raises:
+        CorpusgenError: It is of a recipe that is not `known`.
+    """
+    products = [product_of(store, table)] if table is not None else products_of(store)
+    product = products[0]
+    if id_ is not None and len(products) > 1:
+        rest = WORDS if WORDS in products else product  # an id that is in no table may be that of a reject
+        product = next((one for one in products if one in known and find_rows(one.open(store), id_)), rest)
+    if product not in known:
+        names = " and ".join(repr(one.recipe) for one in known)
+        raise CorpusgenError(
+            f"{store.url}: the recipe {product.recipe!r} is not supported: only {names} can be explained"
+        )
+    return product
+
+
 class Origins:
     """Finds the store that made a row: the one that holds it or, if that was merged, the one it was taken from."""
 
-    def __init__(self) -> None:
+    def __init__(self, product: Product = WORDS) -> None:
+        self._product = product
         self._merged: dict[str, Mapping[str, Mapping[str, Any]] | None] = {}
 
     def of(self, stored: Stored) -> Stored:
         """Return the row with the store and the unit that made it."""
         url = stored.store.url
         if url not in self._merged:
-            self._merged[url] = merged_units(stored.store)
+            self._merged[url] = merged_units(stored.store, self._product)
         units = self._merged[url]
         if units is None:
             return stored
         source = units.get(stored.row["unit"])
         if source is None:
-            raise CorpusgenError(f"{url}: the unit {stored.row['unit']} is not in the plan")
+            raise CorpusgenError(f"{url}: the unit {stored.row['unit']} is not in the plan; run `corpusgen verify`")
         store = Store.at(source["store"])
         if not store.files.exists("corpus.json"):
-            raise CorpusgenError(f"{url} was merged from {source['store']}, which is needed for this and is not there")
+            raise CorpusgenError(f"{url} was merged from {source['store']}, which this command needs but cannot find")
         if stored.row.get("reason") == DUPLICATE:  # in that store it is a triple
             return self.of(find_stored(store, stored.row["id"], stored.row["target"]))
         return self.of(Stored(store, stored.table, {**stored.row, "unit": source["unit"]}))

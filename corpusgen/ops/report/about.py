@@ -8,6 +8,7 @@ from typing import Any
 from corpusgen.config.rules import RuleSettings
 from corpusgen.models.identity import short_name, version_text
 from corpusgen.pages.html import Fact
+from corpusgen.store.products import BOTH, DEFAULT_RECIPE, DISCOURSE, WORDS
 
 _PATHS_SHOWN = 4
 
@@ -21,10 +22,15 @@ def facts_of(corpus: Mapping[str, Any]) -> Iterator[Fact]:
         yield Fact("source", str(source.get("kind", "")), ", ".join(paths[:_PATHS_SHOWN]) + more)
     if language := settings.get("language"):
         yield Fact("language", str(language.get("code", "")))
+    recipes = str(corpus.get("recipe", DEFAULT_RECIPE)).split(BOTH)
     if sample := settings.get("sample"):
-        words = f"over {sample.get('vocabulary', 0):,} words, seed {settings.get('seed', 0)}"
-        yield Fact("targets asked for", f"{sample.get('size', 0):,}", words)
-    if "generate" in corpus.get("passes", []):
+        seed = f", seed {settings['seed']}" if "seed" in settings else ""  # stores that were merged may differ in it
+        words = f"over {sample.get('vocabulary', 0):,} words{seed}"
+        if WORDS.recipe in recipes:
+            yield Fact("targets requested", f"{sample.get('size', 0):,}", words)
+        if DISCOURSE.recipe in recipes:
+            yield Fact("pairs requested", f"{(settings.get('discourse') or {}).get('size', 0):,}", words)
+    if WORDS.recipe in recipes and WORDS.pass_name in corpus.get("passes", []):
         yield from _about_triples(settings)
     for name, model in corpus.get("models", {}).items():
         yield Fact(name, short_name(str(model.get("id", ""))), version_text(model))

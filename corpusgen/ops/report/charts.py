@@ -1,4 +1,4 @@
-"""The pictures of a build: its funnel, and histograms of its triples."""
+"""The pictures of a build: its funnel, and histograms of its rows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 from markupsafe import Markup
 
 from corpusgen.ops.report.histograms import Histogram
-from corpusgen.pages.charts import LEFT, RIGHT, TOP, WIDTH, Numbers, path, svg, tick_text
+from corpusgen.pages.charts import LEFT, RIGHT, TOP, WIDTH, Numbers, bar, path, round_step, svg, tick_text
 
 _MOST_TICKS = 7
 
@@ -39,10 +39,7 @@ def histogram(found: Histogram, bound: tuple[str, float] | None = None) -> Marku
             x, end = float(across(first)), float(across(last))
             tall = max((base - TOP) * count / most, 0.75)
             label = f"{round(first + 0.5):,}" if found.is_whole else f"{first:.3g} to {last:.3g}"
-            bar = Markup(
-                '<rect class="bar" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}"><title>{}: {:,}</title></rect>'
-            )
-            parts.append(bar.format(x + 0.4, base - tall, max(end - x - 0.8, 0.6), tall, label, count))
+            parts.append(bar("bar", x + 0.4, base - tall, max(end - x - 0.8, 0.6), tall, f"{label}: {count:,}"))
     parts.append(path("axis", f"M{LEFT} {base}H{RIGHT}"))
     for tick in ticks:
         x = float(across(tick))
@@ -71,10 +68,10 @@ def _axis_of(found: Histogram, bound: float | None) -> tuple[float, float, list[
         first = math.floor(math.log10(ends[0]) + 1e-9)
         last = max(math.ceil(math.log10(ends[1]) - 1e-9), first + 1)
         return 10.0**first, 10.0**last, [10.0**power for power in range(first, last + 1)]
-    steps = (1.0, 2.0, 5.0, 10.0, 20.0) if found.is_whole else (0.05, 0.1, 0.2, 0.5)
-    step = next(step for step in steps if (ends[1] - ends[0]) / step <= _MOST_TICKS or step == steps[-1])
+    step = round_step(ends[1] - ends[0], _MOST_TICKS)
+    step = max(step, 1.0) if found.is_whole else step
     first, last = math.floor(ends[0] / step + 1e-9), math.ceil(ends[1] / step - 1e-9)
-    ticks = [round(number * step, 2) for number in range(first, last + 1)]
+    ticks = [float(f"{number * step:.9g}") for number in range(first, last + 1)]
     if found.is_whole:  # each number is in the middle of its bar, and the axis may end before the next tick
         return ends[0], ends[1], [tick for tick in ticks if ends[0] < tick < ends[1]]
     return ticks[0], ticks[-1], ticks

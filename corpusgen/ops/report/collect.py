@@ -5,17 +5,22 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import pyarrow as pa
+
 from corpusgen.corpus.stored_settings import open_store
 from corpusgen.ops.funnel import Funnel, FunnelCount
-from corpusgen.ops.report.histograms import Histogram, TripleHistograms, per_target
-from corpusgen.ops.report.samples import Reject, RejectSample, Triple, TripleSample, shortened
+from corpusgen.ops.funnels import funnel_count
+from corpusgen.ops.pair_funnel import PairFunnel
+from corpusgen.ops.report.histograms import ColumnHistograms, Histogram, TripleHistograms, per_word
+from corpusgen.ops.report.samples import Columns, Reject, RejectSample, RowSample, Shown, shortened
 from corpusgen.ops.report.throughput import Finished, Stretch, throughput
-from corpusgen.store import Commit, Store, Totals
-from corpusgen.store.products import WORDS
+from corpusgen.store import Commit, CommittedTable, Store, Totals
+from corpusgen.store.products import WORDS, Product, product_of, products_of
+from corpusgen.store.rows import words_in
 from corpusgen.store.status import PassStatus, StoreStatus
 
 
@@ -31,16 +36,23 @@ class PassFacts:
 
 
 @dataclass(frozen=True)
-class TripleFacts:
-    """The triples so far."""
+class ProductFacts:
+    """The rows of a product so far."""
 
-    funnel: Funnel
+    product: Product
+    rows: int
+    funnel: Funnel | PairFunnel | None
     histograms: dict[str, Histogram]
     """Histograms by column."""
     made: Counter[str]
-    """The number of triples of each target; 0 for targets that were tried in vain."""
-    tried: Counter[str]
-    sample: Sequence[Triple]
+    """The number of rows of each word; 0 for words that were tried in vain."""
+    tried: Counter[str] | None
+    """The number of sentences tried for each word; None if rejects are not kept."""
+    sample: Sequence[Shown]
+    labels: Mapping[str, str]
+    """What the numbers of a row are, by column."""
+    whole_numbers: Sequence[str]
+    """Those of these columns that have whole numbers."""
     rejects: dict[str, list[Reject]]
     """Some rejects for each reason."""
 
@@ -52,7 +64,10 @@ class BuildFacts:
     url: str
     corpus: dict[str, Any]
     passes: Sequence[PassFacts]
-    triples: TripleFacts | None
+    products: Mapping[str, ProductFacts]
+    """Products whose pass has begun, by their tables."""
+    makes: Sequence[Product]
+    """All products of the recipe."""
     begun: float | None
     latest: float | None
     """When the last unit was committed."""
@@ -75,22 +90,25 @@ class Collector:
     It keeps counts, the rows that are shown, and a few numbers per unit: no more, however many rows there are.
     """
 
-    def __init__(self, root: str) -> None:
+    def __init__(self, root: str, table: str | None = None) -> None:
         self._store = open_store(root)
+        self._products = products_of(self._store) if table is None else [product_of(self._store, table)]
         self._corpus = self._store.corpus()
         written = (info.modified for info in self._store.files.list("") if info.path == "corpus.json")
         self._begun: float | None = next(written, None)
         self._status = StoreStatus(self._store)
         self._finished: dict[str, list[Finished]] = {}
-        self._triples: _TripleReader | None = None
+        self._readers: dict[str, _ProductReader] = {}
 
     def refresh(self) -> BuildFacts:
         """Read what was committed since the last time, and return what everything adds up to."""
         for name, commits in self._status.refresh().items():
             self._finished.setdefault(name, []).extend(map(Finished.of, commits))
-            if name == WORDS.pass_name:
-                self._triples = self._triples or _TripleReader(self._store)
-                self._triples.add(commits)
+            for product in self._products:
+                if name == product.pass_name:
+                    if product.table not in self._readers:
+                        self._readers[product.table] = _ProductReader(self._store, product)
+                    self._readers[product.table].add(commits)
         times = [unit.time for units in self._finished.values() for unit in units if unit.time]
         # If the store was copied since, its first commit is older than its corpus.json.
         begun = min(times if self._begun is None else [self._begun, *times], default=None)
@@ -98,7 +116,8 @@ class Collector:
             url=self._store.url,
             corpus=self._corpus,
             passes=[self._facts(status) for status in self._status.passes.values()],
-            triples=self._triples.facts() if self._triples else None,
+            products={table: reader.facts() for table, reader in self._readers.items()},
+            makes=self._products,
             begun=begun,
             latest=max(times, default=None),
         )
@@ -112,44 +131,52 @@ class Collector:
         return PassFacts(status.name, totals, throughput(self._finished[status.name]), quarantined)
 
 
-class _TripleReader:
-    """Reads the rows of the pass that makes triples, and only the columns that are counted."""
+class _ProductReader:
+    """Reads the rows of the pass that makes a product, and only the columns that are counted."""
 
-    _OF_TRIPLES = tuple(dict.fromkeys(("id", *FunnelCount.OF_TRIPLES, *TripleHistograms.COLUMNS)))
-    _OF_REJECTS = ("target", *FunnelCount.OF_REJECTS)
-
-    def __init__(self, store: Store) -> None:
-        self._triples = WORDS.open(store)
-        self._rejects = WORDS.open_rejects(store)
-        self._funnel = FunnelCount(store)
-        self._histograms = TripleHistograms()
+    def __init__(self, store: Store, product: Product) -> None:
+        self._product, self._table = product, product.open(store)
+        # Only rejected targets are shown: other recipes may keep rejects of any shape.
+        self._rejects = product.open_rejects(store) if product == WORDS else None
+        self._shown = Columns.of(product, self._table.schema)
+        self._funnel = funnel_count(store, product)
+        first = product.members[0]
+        self._histograms: TripleHistograms | ColumnHistograms = (
+            TripleHistograms() if product == WORDS else ColumnHistograms(self._shown.numbers, first.text)
+        )
+        columns = {"id", *self._shown.numbers, *first.columns, *([first.word] if first.word else [])}
+        self._columns = sorted({*columns, *(self._funnel.OF_ROWS if self._funnel else ())})
+        self._rows = 0
         self._made: Counter[str] = Counter()
         self._tried: Counter[str] = Counter()
-        self._sample = TripleSample()
+        self._sample = RowSample(self._shown)
         self._reject_sample = RejectSample()
 
     def add(self, commits: Sequence[Commit]) -> None:
         """Read the parts of these units."""
         for commit in commits:
-            if WORDS.table in commit.parts:
-                self._add_triples(commit)
-            if WORDS.rejects in commit.parts:
-                self._add_rejects(commit)
+            if self._product.table in commit.parts:
+                self._add_rows(commit)
+            if self._rejects and self._product.rejects in commit.parts:
+                self._add_rejects(commit, self._rejects)
 
-    def _add_triples(self, commit: Commit) -> None:
-        part, first = commit.parts[WORDS.table], 0
-        for batch in self._triples.part_batches(part, self._OF_TRIPLES):
-            self._funnel.add_triples(batch)
+    def _add_rows(self, commit: Commit) -> None:
+        part, first = commit.parts[self._product.table], 0
+        for batch in self._table.part_batches(part, self._columns):
+            if self._funnel:
+                self._funnel.add_rows(batch)
             self._histograms.add(batch)
             self._sample.offer(part, first, batch["id"])
-            targets = batch["target"].to_pylist()
-            self._made.update(targets)
-            self._tried.update(targets)
+            words = [word for word in words_in(batch, self._product.members[0]) if word is not None]
+            self._made.update(words)
+            self._tried.update(words)
             first += batch.num_rows
+        self._rows += first
 
-    def _add_rejects(self, commit: Commit) -> None:
-        part = commit.parts[WORDS.rejects]
-        for batch in self._rejects.part_batches(part, self._OF_REJECTS):
+    def _add_rejects(self, commit: Commit, rejects: CommittedTable) -> None:
+        assert isinstance(self._funnel, FunnelCount)
+        part = commit.parts[self._product.rejects]
+        for batch in rejects.part_batches(part, ("target", *FunnelCount.OF_REJECTS)):
             self._funnel.add_rejects(batch)
             targets = batch["target"].to_pylist()
             self._tried.update(targets)
@@ -157,12 +184,18 @@ class _TripleReader:
         reasons = dict.fromkeys(reason for stage in commit.stages for reason in stage.rejected)
         self._reject_sample.offer(commit.unit, part, reasons)
 
-    def facts(self) -> TripleFacts:
-        return TripleFacts(
-            funnel=self._funnel.result(),
-            histograms={**self._histograms.by_column(), "target": per_target(self._made)},
+    def facts(self) -> ProductFacts:
+        is_words, table, schema = self._product == WORDS, self._product.table, self._table.schema
+        per = ("Targets", "triples per target") if is_words else ("Words", f"{table} per word")
+        return ProductFacts(
+            self._product,
+            self._rows,
+            funnel=self._funnel.result() if self._funnel else None,
+            histograms={**self._histograms.by_column(), "target": per_word(self._made, *per)},
             made=self._made,
-            tried=self._tried,
-            sample=self._sample.triples(self._triples),
-            rejects=self._reject_sample.rejects(self._rejects),
+            tried=self._tried if self._rejects else None,
+            sample=self._sample.rows(self._table),
+            labels=self._shown.numbers,
+            whole_numbers=[name for name in self._shown.numbers if pa.types.is_integer(schema.field(name).type)],
+            rejects=self._reject_sample.rejects(self._rejects) if self._rejects else {},
         )

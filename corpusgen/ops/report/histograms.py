@@ -1,21 +1,27 @@
-"""Histograms with fixed bins, which count rows as they are read and keep none."""
+"""Histograms, which count rows as they are read and keep none."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
+
+from corpusgen.ops.inspect.distributions import Distribution
+from corpusgen.ops.inspect.stats import words_per_text
+from corpusgen.pages.charts import round_step
 
 Numbers = npt.NDArray[np.float64]
 
 _COSINES: Numbers = np.round(np.linspace(-1, 1, 81), 3)  # so that thresholds such as 0.45 lie between two bins
 _PROBABILITIES: Numbers = np.logspace(-4, 0, 81)
 _WORDS: Numbers = np.arange(0.5, 121)
-_TRIPLES: Numbers = np.arange(-0.5, 101)
+_ROWS: Numbers = np.arange(-0.5, 101)
+_MOST_BINS, _USUAL_BINS = 120, 40
 _NEARLY = 1e-6  # stored values were rounded to five decimals, and then to the nearest float32
 
 
@@ -55,12 +61,12 @@ class Histogram:
     def quantile(self, share: float) -> float:
         """Return the value below which a share of all lies, as exactly as the bins allow; needs at least one value."""
         sums = np.cumsum(self.counts)
-        place = int(np.searchsorted(sums, share * sums[-1]))
-        low, high = self.edges[place], self.edges[place + 1]
+        bin_ = int(np.searchsorted(sums, share * sums[-1]))
+        low, high = self.edges[bin_], self.edges[bin_ + 1]
         if self.is_whole:
             return float(round((low + high) / 2))
-        before = sums[place] - self.counts[place]
-        return float(low + (high - low) * (share * sums[-1] - before) / self.counts[place])
+        before = sums[bin_] - self.counts[bin_]
+        return float(low + (high - low) * (share * sums[-1] - before) / self.counts[bin_])
 
 
 class TripleHistograms:
@@ -76,7 +82,7 @@ class TripleHistograms:
             "negative_probability": Histogram(
                 "Negative", "probability of wn for the masked LM", _PROBABILITIES, is_log=True
             ),
-            "text": Histogram("Sentences", "words in S, parted by spaces", _WORDS, is_whole=True),
+            "text": Histogram("Sentences", "words in S, separated by spaces", _WORDS, is_whole=True),
         }
 
     def add(self, batch: pa.RecordBatch) -> None:
@@ -84,7 +90,7 @@ class TripleHistograms:
         for column, histogram in self._of.items():
             values = batch[column]
             if column == "text":
-                values = pc.list_value_length(pc.utf8_split_whitespace(pc.utf8_trim_whitespace(values)))
+                values = words_per_text(values)
             histogram.add(values)
 
     def by_column(self) -> dict[str, Histogram]:
@@ -92,8 +98,50 @@ class TripleHistograms:
         return {column: histogram for column, histogram in self._of.items() if histogram.total or histogram.ones}
 
 
-def per_target(made: Counter[str]) -> Histogram:
-    """Count how many targets have how many triples."""
-    found = Histogram("Targets", "triples of a target", _TRIPLES, is_whole=True)
+class ColumnHistograms:
+    """The histograms of a product without any of its own: its numbers, and the lengths of its sentences.
+
+    Their bins follow from the values.
+    """
+
+    def __init__(self, numbers: Mapping[str, str], sentence: str) -> None:
+        self._labels, self._sentence = numbers, sentence
+        self._of = {name: Distribution() for name in (*numbers, sentence)}
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Count rows; the batch has at least the columns of the numbers, and that of the sentence."""
+        for column, found in self._of.items():
+            found.add(words_per_text(batch[column]) if column == self._sentence else batch[column])
+
+    def by_column(self) -> dict[str, Histogram]:
+        """Return the histograms that have any values."""
+        found = {}
+        for column, distribution in self._of.items():
+            values, counts = distribution.counted()
+            if len(values):
+                is_length = column == self._sentence
+                title = "Sentences" if is_length else column.replace("_", " ").capitalize()
+                note = f"words in {column}, separated by spaces" if is_length else self._labels[column]
+                found[column] = _with_bins(title, note, values, counts)
+        return found
+
+
+def _with_bins(title: str, note: str, values: Numbers, counts: npt.NDArray[np.int64]) -> Histogram:
+    """Return a histogram of counted values: a bin for each number if they are whole and near each other."""
+    low, high = float(values[0]), float(values[-1])
+    is_whole = bool((values == np.rint(values)).all()) and high - low < _MOST_BINS
+    step = 1.0 if is_whole else round_step(high - low, _USUAL_BINS)
+    first, last = math.floor(low / step + _NEARLY), math.ceil(high / step - _NEARLY)
+    numbers = np.arange(first, max(last, first + 1) + 1, dtype=np.float64)
+    edges: Numbers = np.append(numbers[: last - first + 1] - 0.5, last + 0.5) if is_whole else numbers * step
+    found = Histogram(title, note, edges, is_whole=is_whole)
+    bins = np.searchsorted(edges, values + _NEARLY * step, side="right") - 1
+    np.add.at(found.counts, bins.clip(0, len(found.counts) - 1), counts)
+    return found
+
+
+def per_word(made: Counter[str], title: str, note: str) -> Histogram:
+    """Count how many words have how many rows."""
+    found = Histogram(title, note, _ROWS, is_whole=True)
     found.add(pa.array(made.values(), pa.int64()))
     return found

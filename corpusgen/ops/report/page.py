@@ -1,39 +1,40 @@
-"""The page of a report: its header, its sections, the browser of triples; one file that needs nothing else."""
+"""The page of a report: its header, its sections, the browsers of rows; one file that needs nothing else."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
+from corpusgen.ops.funnel import Funnel
 from corpusgen.ops.report.about import facts_of
-from corpusgen.ops.report.collect import BuildFacts
-from corpusgen.ops.report.sections import (
+from corpusgen.ops.report.collect import BuildFacts, ProductFacts
+from corpusgen.ops.report.pass_sections import rejects_section, speed_section, stages_section
+from corpusgen.ops.report.product_sections import (
     funnel_section,
     numbers_section,
-    rejects_section,
-    speed_section,
-    stages_section,
-    targets_section,
-    triples_section,
+    rows_data,
+    rows_section,
+    words_section,
 )
 from corpusgen.pages.html import Header, last_step, render_page
 
 _FOLDER = "corpusgen/ops/report"
-_LINKS = {
-    "funnel": "Funnel",
-    "triples": "Triples",
-    "stages": "Stages",
-    "rejects": "Rejects",
-    "numbers": "Numbers",
-    "targets": "Targets",
-    "speed": "Throughput",
-}
+
+
+@dataclass(frozen=True)
+class PageSection:
+    """A section of the page: its id, the macro that shows it, its title, and what it shows."""
+
+    id: str
+    macro: str
+    title: str
+    found: Any
 
 
 def to_html(facts: BuildFacts, reload_seconds: int | None = None) -> str:
     """Render the whole page. With `reload_seconds` it reloads itself, for watching a build."""
-    sections = dict(_sections(facts))
+    sections = list(_sections(facts))
     return render_page(
         f"{_FOLDER}/page.html.j2",
         f"{last_step(facts.url)}: report",
@@ -42,11 +43,28 @@ def to_html(facts: BuildFacts, reload_seconds: int | None = None) -> str:
         reload_seconds=reload_seconds,
         header=_header(facts),
         passes=list(_progress(facts)),
-        makes_triples="generate" in facts.planned,
-        links={name: link for name, link in _LINKS.items() if name in sections},
+        absent=list(_absent(facts)),
+        links={section.id: section.title for section in sections},
         sections=sections,
-        sample=[list(vars(triple).values()) for triple in facts.triples.sample] if facts.triples else [],
+        sample=[rows_data(found) for found in facts.products.values() if found.sample],
     )
+
+
+def _absent(facts: BuildFacts) -> Iterator[str]:
+    """Yield why there is nothing to see of a product."""
+    for product in facts.makes:
+        found = facts.products.get(product.table)
+        if found and _has_any(found):
+            continue
+        if product.pass_name in facts.planned:
+            yield f"No {product.table} yet: the pass {product.pass_name} has not committed any unit."
+        else:
+            yield f"No {product.table}: this build ends with targets."
+
+
+def _has_any(found: ProductFacts) -> bool:
+    """Return whether a unit is done, which may have rejects only."""
+    return bool(found.rows or (isinstance(found.funnel, Funnel) and found.funnel.targets))
 
 
 def _header(facts: BuildFacts) -> Header:
@@ -85,25 +103,55 @@ def _progress(facts: BuildFacts) -> Iterator[PassProgress]:
 
 
 def _figures(facts: BuildFacts) -> dict[str, str]:
-    rows = {table: count for found in facts.passes for table, count in found.totals.rows.items()}
-    counts: dict[str, int] = {table: rows[table] for table in ("sentences", "targets", "triples") if table in rows}
-    if facts.triples:
-        counts["distinct targets"] = facts.triples.funnel.distinct_targets
+    counts: dict[str, int] = {}
+    wanted = ("sentences", "targets", *(product.table for product in facts.makes))
+    for found in facts.passes:
+        for table, count in found.totals.rows.items():
+            if table in wanted:
+                counts.setdefault(table, count)  # a later pass may have a table of the same name
+    for table, product in facts.products.items():
+        if isinstance(product.funnel, Funnel):
+            counts["distinct targets"] = product.funnel.distinct_targets
+        elif product.rows:
+            counts[f"words in {table}"] = len(product.made)
     return {name: f"{count:,}" for name, count in counts.items()}
 
 
-def _sections(facts: BuildFacts) -> Iterator[tuple[str, Any]]:
-    """Yield the sections that have something to show, by their ids."""
-    triples = facts.triples
-    if triples and triples.funnel.targets:
-        yield "funnel", funnel_section(triples.funnel)
-        yield "triples", triples_section(triples, facts.corpus)
-    yield "stages", stages_section(facts)
+def _sections(facts: BuildFacts) -> Iterator[PageSection]:
+    """Yield the sections that have something to show."""
+    products = [found for found in facts.products.values() if _has_any(found)]
+    several = len(facts.makes) > 1
+    for found in products:
+        name = _named(found, facts, several)
+        if found.funnel:
+            yield PageSection(f"funnel{name.suffix}", "funnel", f"Funnel{name.of}", funnel_section(found.funnel))
+        title = found.product.table.capitalize()
+        yield PageSection(found.product.table, "rows", title, rows_section(found, facts.corpus, name.prefix))
+    yield PageSection("stages", "stages", "Stages", stages_section(facts))
     if rejects := rejects_section(facts):
-        yield "rejects", rejects
-    if triples and triples.funnel.triples:
-        yield "numbers", numbers_section(triples, facts.corpus)
-    if triples and triples.made:
-        yield "targets", targets_section(triples)
+        yield PageSection("rejects", "rejects", "Rejects", rejects)
+    for found in products:
+        name = _named(found, facts, several)
+        if found.rows:
+            numbers = numbers_section(found, facts.corpus)
+            yield PageSection(f"numbers{name.suffix}", "numbers", f"Numbers{name.of}", numbers)
+        words = "Targets" if found.tried is not None else "Words"
+        yield PageSection(f"{words.lower()}{name.suffix}", "words", f"{words}{name.of}", words_section(found))
     if any(found.stretches for found in facts.passes):
-        yield "speed", speed_section(facts.passes)
+        yield PageSection("speed", "speed", "Throughput", speed_section(facts.passes))
+
+
+class _Names(NamedTuple):
+    """What tells the sections of one product from those of another: in ids, in titles, in fields of forms."""
+
+    suffix: str = ""
+    of: str = ""
+    prefix: str = ""
+
+
+def _named(found: ProductFacts, facts: BuildFacts, several: bool) -> _Names:
+    table = found.product.table
+    if not several:
+        return _Names()
+    is_first = found.product == facts.makes[0]
+    return _Names("" if is_first else f"-{table}", f" of {table}", "" if is_first else f"{table}-")

@@ -1,18 +1,21 @@
-"""The triples and rejects that a report shows: a few, the same ones in whatever order the units were done."""
+"""The rows and rejects that a report shows: a few, the same ones in whatever order the units were done."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from corpusgen.ops.inspect.stats import labels_of, numeric_columns
 from corpusgen.store import CommittedTable, Part
+from corpusgen.store.products import Product
+from corpusgen.tables import PROVENANCE
 
-TRIPLES_SHOWN = 2000
+ROWS_SHOWN = 2000
 REJECTS_SHOWN = 4  # for each reason
 _MOST_CHARACTERS = 300  # on either side of a word: the page stays small, whatever the filters let through
 
@@ -25,8 +28,10 @@ class Spanned(NamedTuple):
     after: str
 
     @classmethod
-    def of(cls, text: str, start: int, end: int) -> Spanned:
-        """Cut a text at its word, leaving out what is far from the word."""
+    def of(cls, text: str | None, start: int | None, end: int | None) -> Spanned | None:
+        """Cut a text at its word, leaving out what is far from the word; None if there is no word."""
+        if text is None or start is None or end is None:
+            return None
         before, after = text[:start], text[end:]
         if len(before) > _MOST_CHARACTERS:
             before = f"…{before[-_MOST_CHARACTERS:]}"
@@ -39,49 +44,66 @@ def shortened(text: str, most: int = _MOST_CHARACTERS) -> str:
 
 
 @dataclass(frozen=True)
-class Triple:
-    """The parts of a triple that the page shows."""
+class Columns:
+    """The columns that the page shows besides the members of a row; numbers and notes with their labels."""
 
-    rule: str
-    edit_distance: int
-    original: Spanned
-    positive: Spanned
-    negative: Spanned
-    pivot: str | None
-    alignment: float | None
-    positive_cosine: float | None
-    positive_probability: float | None
-    negative_cosine: float | None
-    negative_probability: float | None
-    place: str
+    product: Product
+    numbers: Mapping[str, str]
+    notes: Mapping[str, str]
+    origin: Sequence[str]
 
     @classmethod
-    def of(cls, row: Mapping[str, Any]) -> Triple:
-        """Make a triple from a row of the table."""
-        scores = ("alignment", "positive_cosine", "positive_probability", "negative_cosine", "negative_probability")
+    def of(cls, product: Product, schema: pa.Schema) -> Columns:
+        """Return the columns of a product: its numbers, and texts that are neither members nor tell its origin."""
+        shown = {"id", "unit", product.kind, *(name for name, _ in PROVENANCE)}
+        shown |= {name for member in product.members for name in (*member.columns, member.word)}
+        notes = [field.name for field in schema if pa.types.is_string(field.type) and field.name not in shown]
         return cls(
-            row["positive_rule"],
-            row["edit_distance"],
-            Spanned.of(row["text"], row["target_start"], row["target_end"]),
-            Spanned.of(row["positive"], row["positive_start"], row["positive_end"]),
-            Spanned.of(row["negative"], row["negative_start"], row["negative_end"]),
-            row["pivot"] and shortened(row["pivot"], 2 * _MOST_CHARACTERS),
-            place=shortened(row["title"] or row["source"] or ""),
-            **{name: None if row[name] is None else round(row[name], 4) for name in scores},
+            product,
+            labels_of(schema, numeric_columns(product, schema)),
+            labels_of(schema, notes),
+            [name for name in ("title", "source") if name in schema.names],
+        )
+
+    def row(self, values: Mapping[str, Any]) -> Shown:
+        """Return what the page shows of a row."""
+        numbers = [values[name] for name in self.numbers]
+        notes = [(label, values[name]) for name, label in self.notes.items() if values[name]]
+        return Shown(
+            str(values[self.product.kind]) if self.product.kind else None,
+            [Spanned.of(*(values[name] for name in member.columns)) for member in self.product.members],
+            [round(value, 4) if isinstance(value, float) else value for value in numbers],
+            [(label, shortened(text, 2 * _MOST_CHARACTERS)) for label, text in notes],
+            shortened(next((values[name] for name in self.origin if values[name]), "")),
         )
 
 
-class TripleSample:
-    """The triples with the lowest ids. Ids are hashes, so these are a fair sample of all."""
+@dataclass(frozen=True)
+class Shown:
+    """The parts of a row that the page shows."""
 
-    def __init__(self, most: int = TRIPLES_SHOWN) -> None:
-        self._most = most
+    kind: str | None
+    members: Sequence[Spanned | None]
+    numbers: Sequence[float | None]
+    notes: Sequence[tuple[str, str]]
+    origin: str
+
+
+class RowSample:
+    """The rows with the lowest ids. Ids are hashes, so these are a fair sample of all.
+
+    Of an id with a hyphen the part behind it counts: the one before is that of the document, which rows share.
+    """
+
+    def __init__(self, columns: Columns, most: int = ROWS_SHOWN) -> None:
+        self._columns, self._most = columns, most
         self._chosen: list[tuple[str, str, int]] = []  # id, path of the part, row in it
         self._parts: dict[str, Part] = {}
-        self._shown: dict[tuple[str, str, int], Triple] = {}
+        self._shown: dict[tuple[str, str, int], Shown] = {}
 
     def offer(self, part: Part, first: int, ids: pa.Array) -> None:
         """Consider the rows of a part from `first` on."""
+        ids = pc.replace_substring_regex(ids, "^.*-", "")
         if len(self._chosen) == self._most:
             rows = pc.indices_nonzero(pc.less(ids, self._chosen[-1][0]))
         else:
@@ -90,15 +112,15 @@ class TripleSample:
         self._chosen = sorted([*self._chosen, *((id_, part.path, first + row) for id_, row in found)])[: self._most]
         self._parts[part.path] = part
 
-    def triples(self, table: CommittedTable) -> list[Triple]:
-        """Return the triples chosen so far; reads only parts with newly chosen ones."""
+    def rows(self, table: CommittedTable) -> list[Shown]:
+        """Return the rows chosen so far; reads only parts with newly chosen ones."""
         missing = defaultdict(list)
         for key in self._chosen:
             if key not in self._shown:
                 missing[key[1]].append(key)
         for path, keys in missing.items():
             rows = _rows_at(table, self._parts[path], [row for _, _, row in keys])
-            self._shown |= {key: Triple.of(row) for key, row in zip(keys, rows, strict=True)}
+            self._shown |= {key: self._columns.row(row) for key, row in zip(keys, rows, strict=True)}
         self._shown = {key: self._shown[key] for key in self._chosen}
         used = {path for _, path, _ in self._chosen}
         self._parts = {path: part for path, part in self._parts.items() if path in used}
@@ -115,7 +137,7 @@ def _rows_at(table: CommittedTable, part: Part, rows: Iterable[int]) -> list[dic
 class Reject:
     """The parts of a rejected target that the page shows: as much as it had when it ended."""
 
-    original: Spanned
+    original: Spanned | None
     pivot: str | None
     paraphrase: Spanned | None
     """The paraphrase cut at the aligned word; without one, all of it is in `before`."""

@@ -34,4 +34,4 @@ def refresh_report(run: RunFolder) -> None:
     try:
         run.files.write(PAGE, to_bytes(to_html(RunFacts.read(run), RELOAD_SECONDS)))
     except Exception:  # a page is not worth a failure
-        log.warning("%s/%s cannot be written", run.url, PAGE, exc_info=True)
+        log.warning("cannot write %s/%s", run.url, PAGE, exc_info=True)

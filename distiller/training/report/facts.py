@@ -13,9 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from corpusgen.errors import StoreError
+from corpusgen.io.strict_json import from_json
 from distiller.settings import TrainSettings
 from distiller.training.run_folder import Columns, RunFolder
-from distiller.words.described import MadeOf, described
+from distiller.words.described import MadeOf
 from distiller.words.objective import objective_of
 from distiller.words.saved import CARD, IN_A_RUN, evaluation_in
 
@@ -36,7 +37,7 @@ class RunFacts:
     stored: Mapping[str, Any]
     """The settings in the folder of the run: only those that determine the result."""
     made_of: Mapping[str, Any]
-    """The frozen model, layers and triples, identified by content."""
+    """The frozen model, layers and rows, identified by content."""
     steps: Columns
     validations: Columns
     progress: Mapping[str, Any]
@@ -52,12 +53,12 @@ class RunFacts:
         stored = run.started_with()
         made_of = stored.pop("made of", {})
         try:
-            described(json.dumps(made_of).encode(), MadeOf)
-            settings = described(json.dumps({**stored, "output": run.url}).encode(), TrainSettings)
+            from_json(json.dumps(made_of).encode(), MadeOf)
+            settings = from_json(json.dumps({**stored, "output": run.url}).encode(), TrainSettings)
         except ValueError as error:
             raise StoreError(
-                f"{run.url} was made by another version of wicdistil, or its settings.json is damaged: {error}; use "
-                "that version to report on it"
+                f"another version of wicdistil made {run.url}, or its settings.json is damaged: {error}; use "
+                "that version to write its report"
             ) from None
         card = f"{IN_A_RUN}/{CARD}"
         evaluation = evaluation_in(run.files.read(card).decode(errors="replace")) if run.files.exists(card) else ""
@@ -67,6 +68,12 @@ class RunFacts:
             if table and (problem := _problem(table, terms | columns)):
                 raise StoreError(f"{run.url}/{name}.csv is damaged: {problem}; remove it")
         return cls(run.url, settings, stored, made_of, steps, validations, run.progress(), run.trained, evaluation)
+
+    @property
+    def tables(self) -> Mapping[str, Any]:
+        """Return the rows of each table that was trained on, by the name of the table."""
+        one = self.made_of.get("triples")
+        return self.made_of.get("tables") or ({self.settings.table or "rows": one} if one else {})
 
     @property
     def step(self) -> int:
@@ -88,7 +95,7 @@ class RunFacts:
 
     @cached_property
     def rates(self) -> list[tuple[Numbers, Numbers]]:
-        """Return times within each stretch, in seconds of work since the start, and triples/s between them."""
+        """Return times within each stretch, in seconds of work since the start, and rows/s between them."""
         found, worked = [], 0.0
         for stretch in self.progress.get("stretches", []):
             steps, times = np.array(stretch).T
@@ -108,7 +115,7 @@ class RunFacts:
 
     @property
     def mean_rate(self) -> float:
-        """Return the mean triples/s over all seconds of work."""
+        """Return the mean rows/s over all seconds of work."""
         return sum(float(np.diff(edges) @ rates) for edges, rates in self.rates) / self.seconds
 
 
@@ -117,4 +124,4 @@ def _problem(table: Columns, columns: set[str]) -> str:
     if missing := sorted(columns - table.keys()):
         return f"it has no column {missing[0]}"
     increasing = np.isfinite(table["step"]) & (np.diff(table["step"], prepend=0) > 0)
-    return "" if increasing.all() else f"no step can follow that of row {int(np.argmin(increasing))}"
+    return "" if increasing.all() else f"steps do not increase after row {int(np.argmin(increasing))}"

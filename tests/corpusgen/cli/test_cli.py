@@ -82,7 +82,7 @@ def test_a_damaged_store_is_found_named_and_repaired(config, tmp_path):
     assert verified.returncode == 1
     assert f"{part.name} is damaged" in verified.stdout
     repaired = corpusgen("verify", tmp_path / "store", "--repair")
-    assert "removed 1 commits and plans; build again" in repaired.stdout
+    assert "removed 1 commits and plans; run the build again" in repaired.stdout
     assert corpusgen("build", config, "--executor", "local").returncode == 0
     assert corpusgen("verify", tmp_path / "store").returncode == 0
 
@@ -100,7 +100,7 @@ def test_input_that_changed_since_the_plan_is_refused(config, tmp_path):
     (tmp_path / "text.txt").write_text("something else\n")
     refused = corpusgen("build", config, "--executor", "local")
     assert refused.returncode == 1
-    assert "was planned for other input" in refused.stderr
+    assert "was planned for different input" in refused.stderr
     assert "text.txt" in refused.stderr
 
 
@@ -109,14 +109,14 @@ def test_input_that_changed_since_the_plan_is_refused(config, tmp_path):
     [
         (["build", "missing.yaml"], 2, "no such file"),
         (["build", "configs/quickstart.yaml", "--set", "stor=x"], 2, "stor: unknown key; did you mean 'store'?"),
-        (["build", "configs/quickstart.yaml", "--until", "nowhere"], 1, "there is no such pass"),
+        (["build", "configs/quickstart.yaml", "--until", "nowhere"], 1, "no such pass"),
         (
             ["build", "configs/quickstart.yaml", "--set", "source.paths=[nothing.txt]", "--set", "store={tmp}"],
             2,
             "nothing.txt: no such file",
         ),
-        (["status", "no/such/store"], 1, "there is no corpus here"),
-        (["verify", "no/such/store"], 1, "there is no corpus here"),
+        (["status", "no/such/store"], 1, "no corpus here"),
+        (["verify", "no/such/store"], 1, "no corpus here"),
         (["status", "ftp://x/y"], 1, "only local folders and s3:// are supported"),
         (["build", "configs/quickstart.yaml", "--address", "127.0.0.1:1", "--set", "store={tmp}"], 1, "cannot connect"),
     ],

@@ -2,13 +2,13 @@
 
 import pytest
 
-from corpusgen.config.build import BuildConfig, load_config
+from corpusgen.config.build import BuildConfig, TranslationSettings, load_config
 from corpusgen.config.loading import load_settings
 from corpusgen.errors import ConfigError
 from distiller.settings import TrainSettings
 from tests.testing import PROJECT
 
-CONFIGS = sorted((PROJECT / "configs").glob("*.yaml"))
+CONFIGS = sorted([*(PROJECT / "configs").glob("*.yaml"), *(PROJECT / "benchmarks/configs").glob("*.yaml")])
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def test_overrides_reach_any_depth_and_are_typed(config_file):
     [
         ("source.pahts=x", "source.pahts: unknown key; did you mean 'paths'?"),
         ("run.workers.read.max_worker=1", "run.workers.read.max_worker: unknown key; did you mean 'max_workers'?"),
-        ("zzz=1", "zzz: unknown key; there are filters, generate, language"),
+        ("zzz=1", "zzz: unknown key; choose from discourse, filters, generate, language"),
         ("seed=many", "seed: input should be a valid integer, unable to parse string as an integer, not 'many'"),
         ("run.failure_limit=2", "run.failure_limit: input should be less than or equal to 1, not 2"),
         ("seed.deeper=1", "--set seed.deeper=1: 'seed' is a single value"),
@@ -81,6 +81,32 @@ def test_where_and_how_do_not_count_as_content(config_file):
     assert a.content() != load_config(config_file, ["seed=1"]).content()
 
 
+def test_settings_that_came_later_are_content_only_if_they_are_used(config_file):
+    content = load_config(config_file).content()
+    assert content["sample"] == {"size": 1_000_000, "vocabulary": 50_000, "drop_top_share": 0.001}
+    changed = load_config(config_file, ["sample.sentences_per_word=4"]).content()
+    assert changed["sample"] == {**content["sample"], "sentences_per_word": 4}
+    assert "sentences_per_word" in load_config(config_file).to_yaml()
+
+
+TRIP = {"pivot": "pt", "forward": {"model": "en-pt"}, "back": {"model": "pt-en", "beam": 4}}
+BERGAMOT = {"backend": "bergamot", "source": "pt", "target": "en"}
+
+
+def test_hypotheses_are_at_most_the_beam_and_all_translators_are_known():
+    other = {**TRIP, "pivot": "de", "back": {"model": "de-en", "beam": 6}}
+    translation = TranslationSettings(**TRIP, hypotheses=4, others=[other])
+    assert [one.model for one in translation.translators.values()] == ["en-pt", "pt-en", "en-pt", "de-en"]
+    assert TranslationSettings(**{**TRIP, "back": BERGAMOT}).hypotheses == 1
+    with pytest.raises(ValueError, match=r"translation\.back: a beam of 4 gives fewer than 5 .*back\.beam"):
+        TranslationSettings(**TRIP, hypotheses=5)
+    assert TranslationSettings(**TRIP, avoid_target=True).avoid_target
+    with pytest.raises(ValueError, match=r"avoid_target: translation\.back: bergamot cannot avoid a word"):
+        TranslationSettings(**{**TRIP, "back": BERGAMOT}, avoid_target=True)
+    with pytest.raises(ValueError, match=r"translation\.others\.0\.back: bergamot gives one translation"):
+        TranslationSettings(**TRIP, hypotheses=2, others=[{**TRIP, "back": BERGAMOT}])
+
+
 def test_what_is_shown_can_be_used_as_a_config(config_file, tmp_path):
     config = load_config(config_file)
     shown = tmp_path / "shown.yaml"
@@ -97,3 +123,14 @@ def test_every_setting_is_described():
                 yield path + name
 
     assert list(undescribed(BuildConfig)) == []
+
+
+def test_translators_are_replaced_by_their_roles():
+    translation = TranslationSettings(**TRIP, others=[TRIP])
+    changed = {
+        role: translator.model_copy(update={"revision": role}) for role, translator in translation.translators.items()
+    }
+    assert len(changed) == 4
+    assert translation.with_translators(changed).translators == changed
+    last = {"translation.others.0.back": changed["translation.others.0.back"]}
+    assert translation.with_translators(last).translators == translation.translators | last

@@ -1,22 +1,15 @@
 """Harvest and sample on real Wikipedia text: the same store however it is run, whatever is killed on the way."""
 
-import os
-import signal
-import subprocess
-import sys
-import time
-
 import pytest
 
 from corpusgen.config.build import BuildConfig
 from corpusgen.corpus.build import build
-from corpusgen.corpus.recipes.words import RECIPE
 from corpusgen.engine import LocalExecutor
 from corpusgen.engine.cluster import ray_cluster
 from corpusgen.engine.ray_executor import RayExecutor
 from corpusgen.store import CommittedTable, Store
 from corpusgen.store.check import verify
-from tests.testing import PROJECT
+from tests.testing.killed_builds import build_killed_and_resumed, committed_files
 from tests.testing.shared_data import shared_data
 
 pytestmark = pytest.mark.real
@@ -48,21 +41,7 @@ def source(request):
 
 @pytest.fixture(scope="module")
 def expected(source, tmp_path_factory):
-    root = tmp_path_factory.mktemp("loop") / "store"
-    build(settings(root, **source), LocalExecutor())
-    return root
-
-
-def committed(root):
-    """Every committed file of every pass with its hash."""
-    store = Store.at(str(root))
-    return {
-        part.path: part.sha256
-        for name in RECIPE.passes
-        if store.pass_store(name).started()
-        for commit in store.pass_store(name).commits()
-        for part in [*commit.parts.values(), *([commit.quarantine] if commit.quarantine else [])]
-    }
+    return build(settings(tmp_path_factory.mktemp("loop") / "store", **source), LocalExecutor())
 
 
 @pytest.mark.slow
@@ -72,32 +51,23 @@ def committed(root):
 def test_any_number_of_workers_leaves_the_same_store(source, expected, tmp_path, workers):
     with ray_cluster("local"):
         config = settings(tmp_path / "store", workers, **source)
-        build(config, RayExecutor(config.run))
-    assert committed(tmp_path / "store") == committed(expected)
+        store = build(config, RayExecutor(config.run))
+    assert committed_files(store) == committed_files(expected)
 
 
 def test_a_killed_build_goes_on_to_the_same_store(source, expected, tmp_path):
-    root = tmp_path / "store"
-    path = tmp_path / "build.yaml"
-    path.write_text(settings(root, **source).to_yaml())
-    command = [sys.executable, "-m", "corpusgen.cli", "build", str(path), "--executor", "local"]
-    killed = subprocess.Popen(command, cwd=PROJECT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    while not (root / "harvest/commits").exists() and killed.poll() is None:
-        time.sleep(0.01)
-    os.kill(killed.pid, signal.SIGKILL)
-    killed.wait()
-    subprocess.run(command, cwd=PROJECT, check=True, capture_output=True)
-    assert committed(root) == committed(expected)
+    store = build_killed_and_resumed(settings(tmp_path / "store", **source), "harvest", tmp_path / "build.yaml")
+    assert committed_files(store) == committed_files(expected)
 
 
 def test_the_books_close_and_every_target_is_where_it_should_be(expected):
-    assert all(check.ok for check in verify(Store.at(str(expected))))
-    sentences = CommittedTable(str(expected), "harvest", "sentences").to_table().to_pylist()
+    assert all(check.ok for check in verify(expected))
+    sentences = CommittedTable(expected, "harvest", "sentences").to_table().to_pylist()
     assert len({sentence["id"] for sentence in sentences}) == len(sentences)
     for sentence in sentences:
         tokens = [sentence["text"][a:b] for a, b in zip(sentence["token_starts"], sentence["token_ends"], strict=True)]
         assert "".join(tokens) == "".join(sentence["text"].split())
-    targets = CommittedTable(str(expected), "sample", "targets").to_table().to_pylist()
+    targets = CommittedTable(expected, "sample", "targets").to_table().to_pylist()
     assert len(targets) == min(500, len(sentences))
     assert len({target["id"] for target in targets}) == len(targets)
     for target in targets:

@@ -161,8 +161,8 @@ def test_other_negatives_and_another_model_ask_no_translator(folder, old, change
     assert not made.asked
     assert_as_from_scratch(made, expected)
     assert rows_of(made.store, "triples") != rows_of(old, "triples")
-    assert "harvest: 4 of 4 units are those of" in made.said[0]
-    assert f"generate: 60 of 60 targets are not translated again: {old.url} has them" in made.said[-1]
+    assert "harvest: 4 of 4 units reused from" in made.said[0]
+    assert f"generate: translations of 60 of 60 targets reused from {old.url}" in made.said[-1]
 
 
 def test_the_old_store_may_be_on_s3(folder, old, changed, expected, s3_root, tmp_path):
@@ -244,7 +244,7 @@ def test_a_killed_build_goes_on_and_another_sample_uses_the_sentences_it_shares(
     made = make(folder, tmp_path / "larger", old.url, **other)
     ids = {row["id"] for table in ("triples", "rejects") for row in rows_of(made.store, table)}
     assert made.asked["en"] == len(ids - before) < len(ids)
-    assert f"generate: {len(ids & before)} of {len(ids)} targets are not translated again" in made.said[-1]
+    assert f"generate: translations of {len(ids & before)} of {len(ids)} targets reused from" in made.said[-1]
     assert_as_from_scratch(made, make(folder, tmp_path / "larger from scratch", **other).store)
 
 
@@ -292,20 +292,34 @@ def test_with_other_translators_only_the_sentences_are_and_that_is_said(folder, 
     made = make(folder, tmp_path / "new", old.url, translation=other)
     assert made.asked["en"] == 60
     assert "harvest: 4 of 4 units" in made.said[0]
-    assert "are not used: translation.forward.max_tokens: 256 there, 100 now" in made.said[-1]
+    assert f"no translations reused from {old.url}: translation.forward.max_tokens: 256 there, 100 now" in made.said[-1]
+
+
+def test_translations_that_were_chosen_among_several_are_not_reused(folder, old, tmp_path):
+    several = {**TRANSLATION, "others": [{name: TRANSLATION[name] for name in ("pivot", "forward", "back")}]}
+    made = make(folder, tmp_path / "new", old.url, translation=several)
+    assert made.asked["en"] == 2 * 60
+    assert "no translations reused" in made.said[-1]
+    assert "translation.others: null there" in made.said[-1]
+    again = make(folder, tmp_path / "same", made.store.url, translation=several)
+    assert "generate: 3 of 3 units" in again.said[-1]
+    assert not again.asked
+    changed = make(folder, tmp_path / "changed", made.store.url, translation=several, rules=OTHER_RULES)
+    assert "only the chosen ones of several hypotheses are stored" in changed.said[-1]
+    assert changed.asked["en"] == 2 * 60
 
 
 def test_with_other_filters_only_the_translations_are_and_that_is_said(folder, old, tmp_path):
     made = make(folder, tmp_path / "new", old.url, filters={"min_words": 10})
     assert not made.asked
-    assert made.said[0].endswith("fits: filters.min_words: 15 there, 10 now")
+    assert made.said[0].endswith(f"nothing reused from {old.url}: filters.min_words: 15 there, 10 now")
 
 
 def test_when_nothing_fits_it_is_refused_with_the_settings_in_the_way(folder, old, tmp_path):
     other = {**TRANSLATION, "back": {**TRANSLATION["back"], "beam": 2}}
     with pytest.raises(CorpusgenError) as error:
         make(folder, tmp_path / "new", old.url, translation=other, filters={"max_words": 30})
-    assert "nothing of it can be reused" in str(error.value)
+    assert "nothing can be reused" in str(error.value)
     assert "its sentences: filters.max_words: 50 there, 30 now" in str(error.value)
     assert "its translations: translation.back.beam: 5 there, 2 now" in str(error.value)
     assert not (tmp_path / "new").exists()
@@ -329,7 +343,7 @@ def test_a_model_that_is_another_now_is_no_obstacle_to_what_it_did_not_make(fold
     before.ensure_corpus({**corpus, "models": {**corpus["models"], "vectors": {"id": "others", "sha256": "ff"}}})
     made = make(folder, tmp_path / "new", before.url)
     assert not made.asked
-    assert "generate: 60 of 60 targets" in made.said[-1]
+    assert "generate: translations of 60 of 60 targets" in made.said[-1]
     assert committed(made.store) == committed(old)
 
 
@@ -344,14 +358,14 @@ def test_triples_are_made_again_when_the_words_of_the_vectors_have_changed(folde
     scratch = make(folder, tmp_path / "from scratch", **vectors).store
     made = make(folder, tmp_path / "new", before.url, **vectors)
     assert_as_from_scratch(made, scratch)
-    assert not any(line.startswith("generate") and "units are those of" in line for line in made.said)
+    assert not any(line.startswith("generate") and "units reused from" in line for line in made.said)
 
 
 def test_a_damaged_part_is_not_taken_over(folder, old, tmp_path):
     damaged = copy(old, tmp_path / "damaged")
     part = CommittedTable(damaged, "harvest", "sentences").parts[0]
     damaged.files.write(part.path, b"not what it was")
-    with pytest.raises(StoreError, match="is damaged: its bytes do not have the committed sha256; `corpusgen verify"):
+    with pytest.raises(StoreError, match="is damaged: its sha256 is not the committed one; run `corpusgen verify"):
         make(folder, tmp_path / "new", damaged.url)
 
 
@@ -367,10 +381,10 @@ def test_the_command_takes_a_store_and_names_what_is_wrong_with_one(folder, old,
     path.write_text(config.to_yaml())
     ended = command("build", path, "--executor", "local", "--reuse", old.url)
     assert ended.code == 0
-    assert f"harvest: 4 of 4 units are those of {old.url}" in ended.out
+    assert f"harvest: 4 of 4 units reused from {old.url}" in ended.out
     for reuse, message in (
-        (tmp_path / "new", "this is the store to be built; without --reuse the build goes on"),
-        (tmp_path / "nowhere", "there is no corpus here"),
+        (tmp_path / "new", "this is the store being built; to resume it, leave out --reuse"),
+        (tmp_path / "nowhere", "no corpus here"),
     ):
         ended = command("build", path, "--executor", "local", "--reuse", reuse)
         assert (ended.code, ended.err.count("\n")) == (1, 1)

@@ -18,7 +18,7 @@ from corpusgen.engine.progress import Lines
 from corpusgen.engine.ray_executor import RayExecutor
 from corpusgen.errors import CorpusgenError
 from corpusgen.store import Store
-from tests.corpusgen.engine.demo import demo_pass
+from tests.testing.demo_pass import demo_pass
 from tests.testing.faults import faulty_store
 
 

@@ -11,8 +11,8 @@ from corpusgen.engine import LocalExecutor, RunSettings
 from corpusgen.engine.passes import run_pass
 from corpusgen.store import Store, Totals
 from corpusgen.store.check import verify
-from tests.corpusgen.engine.demo import demo_pass
 from tests.testing import PROJECT
+from tests.testing.demo_pass import demo_pass
 
 
 def run_demo(root: Path | Store, executor=None, settings: RunSettings | None = None, **pass_settings) -> Totals:

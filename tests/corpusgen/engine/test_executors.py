@@ -106,7 +106,7 @@ def test_a_stage_that_fails_on_everything_stops_the_run_early(ray_here, tmp_path
 
 @pytest.mark.parametrize("executor", [LocalExecutor, RayExecutor])
 def test_a_stage_that_cannot_start_is_named(ray_here, tmp_path, executor):
-    with pytest.raises(StageError, match=r"'spell' cannot be set up: RuntimeError: the speller's dictionary"):
+    with pytest.raises(StageError, match=r"cannot set up stage 'spell': RuntimeError: the speller's dictionary"):
         run_demo(tmp_path / "store", executor(), broken=True)
 
 

@@ -16,7 +16,7 @@ from corpusgen.engine.isolate import quarantine_all, run_stage
 from corpusgen.engine.stage import check_columns
 from corpusgen.errors import StageError
 from corpusgen.store import StageCount
-from tests.corpusgen.engine.demo import Count, Spell, Square
+from tests.testing.demo_pass import Count, Spell, Square
 
 
 def numbers(values) -> Batch:
@@ -72,7 +72,7 @@ def test_a_stage_that_loses_rows_stops_the_run():
         def process(self, rows):
             return rows.slice(1)
 
-    with pytest.raises(StageError, match="was given 3 rows and accounts for 2"):
+    with pytest.raises(StageError, match="received 3 rows but accounts for 2"):
         run_stage(Forgetful(), numbers([1, 2, 3]))
 
 

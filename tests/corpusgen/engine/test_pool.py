@@ -5,17 +5,17 @@ import os
 import pytest
 
 from corpusgen.engine import Resources
-from corpusgen.engine.pool import Job, Pool, Task
+from corpusgen.engine.pool import Convoy, Pool, Task
 from corpusgen.engine.worker import StageWorker
 from corpusgen.store import Unit
-from tests.corpusgen.engine.demo import Count
+from tests.testing.demo_pass import Count
 
 
 def pool_with(tasks: int, resources: Resources, seconds_per_unit: float | None = None) -> Pool:
     """A pool of the demo's first stage with so many tasks that wait, and so far no worker."""
     pool = Pool(Count(), resources, None)
     for _ in range(tasks):
-        pool.push(Task(Job([Unit("one", [])]), attempt=0))
+        pool.push(Task(Convoy([Unit("one", [])]), attempt=0))
     if seconds_per_unit:
         pool.units, pool.seconds = 1, seconds_per_unit
     return pool

@@ -172,7 +172,7 @@ def test_it_works_after_pickling(files: Files):
     assert files.read("folder/copy") == b"after"
 
 
-def test_the_url_leads_to_the_same_place(files: Files):
+def test_the_url_leads_to_the_same_files(files: Files):
     files.write("folder/file", b"x")
 
     assert open_files(files.url).read("folder/file") == b"x"

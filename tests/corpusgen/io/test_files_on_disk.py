@@ -81,7 +81,7 @@ def test_a_full_disk_is_explained_and_leaves_nothing_behind(
     local: LocalFiles, monkeypatch: pytest.MonkeyPatch, number: int
 ):
     local.write("folder/file", b"before")
-    explained = pytest.raises(StoreError, match=r"no space left for .*folder; free some and run the same command")
+    explained = pytest.raises(StoreError, match=r"no space left to write .*folder; free some and run the same command")
     with failing_fsync(monkeypatch, os_error(number)), explained:
         local.write("folder/file", b"after")
 
@@ -133,7 +133,7 @@ def test_a_really_full_disk_keeps_what_was_committed_and_works_again_after_freei
     assert not done.returncode, done.stderr
     lines = done.stdout.splitlines()
     assert len(lines) == 4
-    assert all("no space left for" in line and "run the same command again" in line for line in lines[:2])
+    assert all("no space left to write" in line and "run the same command again" in line for line in lines[:2])
     assert lines[2:] == ["['folder/first'] []", "40000"]
 
 
@@ -172,7 +172,7 @@ def test_a_file_in_the_way_of_a_folder_is_explained(local: LocalFiles, tmp_path:
     obstacle.parent.mkdir(parents=True, exist_ok=True)
     obstacle.write_text("I was here first")
 
-    with pytest.raises(StoreError, match=r"cannot write to .*sub: a file or folder of that name is in the way"):
+    with pytest.raises(StoreError, match=r"cannot write to .*sub: a file or folder with that name is in the way"):
         getattr(local, method)("folder/sub/file", b"x")
     assert obstacle.read_text() == "I was here first"
 
@@ -215,14 +215,14 @@ def test_a_disk_that_cannot_promise_durability_is_refused_with_a_way_out(
 ):
     with (
         failing_fsync(monkeypatch, os_error(said)),
-        pytest.raises(StoreError, match=r"survives a power cut \(fsync: .*another disk or S3"),
+        pytest.raises(StoreError, match=r"files survive a power failure \(fsync: .*another disk or S3"),
     ):
         getattr(local, what)("folder/file", b"x")
     assert unfinished(local, "folder") == []
 
 
 @pytest.mark.parametrize("said", [errno.ENAMETOOLONG, errno.EBUSY, errno.ENXIO, errno.EFBIG])
-def test_whatever_a_disk_says_is_told_with_the_place(local: LocalFiles, monkeypatch: pytest.MonkeyPatch, said: int):
+def test_whatever_a_disk_says_is_told_with_the_path(local: LocalFiles, monkeypatch: pytest.MonkeyPatch, said: int):
     with (
         failing_fsync(monkeypatch, os_error(said)),
         pytest.raises(StoreError, match=f"cannot write to {local.url}/folder: {os.strerror(said)}"),

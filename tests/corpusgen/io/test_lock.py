@@ -132,7 +132,7 @@ def test_a_living_holder_is_named_at_once(files: Files, hold: Hold, at_once: Non
     assert f"{files.url} is in use: a rehearsal by " in message
     assert f"process {holder.pid}, since 2" in message
     assert f"{files.url} this)" in message  # the command
-    assert "wait until it ends, or stop it" in message
+    assert "wait until it ends or stop it" in message
     assert ask(holder) == "kept\n"
     holder.communicate()
     assert take(files) == []
@@ -147,7 +147,7 @@ def test_a_killed_holder_on_this_machine_is_followed_at_once(local: LocalFiles, 
     else:  # it stays a zombie until somebody asks how it ended
         os.waitid(os.P_PID, holder.pid, os.WEXITED | os.WNOWAIT)
     (said,) = take(local)
-    assert "whoever used it is dead: a rehearsal by" in said
+    assert "a process that has died: a rehearsal by" in said
     assert str(holder.pid) in said
 
 
@@ -156,7 +156,7 @@ def test_another_process_with_the_number_of_a_dead_holder_is_not_mistaken_for_it
         before = json.loads(local.read("locks/test/00000001.json"))
     local.write("locks/test/00000001.json", json.dumps({**before, "released": False, "started": "1"}).encode())
     (said,) = take(local)
-    assert "is dead" in said
+    assert "has died" in said
 
 
 def test_a_living_holder_on_another_machine_is_known_by_its_signs_of_life(files: Files, hold: Hold, soon: None):
@@ -171,8 +171,8 @@ def test_a_killed_holder_on_another_machine_is_followed_after_its_silence(files:
     holder.kill()
     holder.wait()
     waits, dead = take(files)
-    assert "looking whether it still lives" in waits
-    assert "is dead" in dead
+    assert "checking for up to a minute whether it is still alive" in waits
+    assert "has died" in dead
 
 
 def test_a_holder_that_slept_too_long_finds_out_and_does_no_harm(files: Files, hold: Hold, soon: None):
@@ -254,7 +254,7 @@ def test_a_lock_whose_creation_was_not_confirmed_is_ours_all_the_same(local: Loc
 def test_a_damaged_lock_is_watched_like_that_of_another_machine(local: LocalFiles, soon: None):
     local.write("locks/test/00000007.json", b"\xff{")
     waits, _ = take(local)
-    assert "by whom is unknown" in waits
+    assert "an unknown process" in waits
     assert names(local, "locks/test") == ["locks/test/00000008.json"]
 
 
@@ -262,11 +262,11 @@ def test_a_damaged_lock_is_watched_like_that_of_another_machine(local: LocalFile
 def test_no_content_of_a_lock_is_more_than_it_can_bear(local: LocalFiles, soon: None, content: bytes, monkeypatch):
     monkeypatch.setattr(lock, "SILENT_LOOKS", 1)
     local.write("locks/test/00000001.json", content)
-    assert "is dead" in take(local)[-1]
+    assert "has died" in take(local)[-1]
 
 
 class Away(LocalFiles):
-    """A place that does not answer for some time."""
+    """Files that do not answer for some time."""
 
     failures = 3
 
@@ -277,7 +277,7 @@ class Away(LocalFiles):
         super().write(path, data)
 
 
-def test_a_place_that_is_away_for_some_time_ends_no_lock(local: LocalFiles, monkeypatch):
+def test_a_store_that_is_away_for_some_time_ends_no_lock(local: LocalFiles, monkeypatch):
     monkeypatch.setattr(lock, "BEAT_SECONDS", 0.01)
     beaten = threading.Event()
     files = Away(local.url)

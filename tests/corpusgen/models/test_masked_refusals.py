@@ -20,7 +20,7 @@ def test_scores_that_overflow_are_refused(copied):
         model.cls.predictions.transform.LayerNorm.weight.mul_(60_000)
     model.save_pretrained(folder)
     assert MaskedPredictor(str(folder), dtype="float32").predict(TEXTS, SPANS)[0].words
-    with pytest.raises(StageError, match=r"NaN or infinite scores in torch.float16: use dtype float32"):
+    with pytest.raises(StageError, match=r"NaN or infinite scores in torch.float16; use dtype float32"):
         MaskedPredictor(str(folder), dtype="float16").predict(TEXTS, SPANS)
 
 
@@ -44,10 +44,10 @@ def test_an_encoder_without_head_is_refused(folders, tmp_path):
 def test_a_model_that_does_not_exist_is_named(monkeypatch, tmp_path):
     with pytest.raises(StageError, match="/no/such/model: no such folder"):
         MaskedPredictor("/no/such/model")
-    with pytest.raises(StageError, match="does not load"):
+    with pytest.raises(StageError, match="cannot load"):
         MaskedPredictor(str(tmp_path))
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    with pytest.raises(StageError, match=r"nobody/has-this does not load: .*; give a folder"):
+    with pytest.raises(StageError, match=r"cannot load .*nobody/has-this: .*; give a folder"):
         MaskedPredictor("nobody/has-this")
 
 
@@ -63,10 +63,10 @@ def test_a_tokenizer_that_cannot_do_it_is_refused(copied):
         MaskedPredictor(str(folder))
     settings.unlink()
     (folder / "tokenizer.json").unlink()
-    with pytest.raises(StageError, match="no whole words; is its tokenizer"):
+    with pytest.raises(StageError, match="no whole words; check that the folder"):
         MaskedPredictor(str(folder))
     byte_level().save_pretrained(folder)
-    with pytest.raises(StageError, match="do not belong together"):
+    with pytest.raises(StageError, match="use the model's own tokenizer"):
         MaskedPredictor(str(folder))
 
 
@@ -74,10 +74,10 @@ def test_devices_and_types(folders):
     folder = str(folders["bert"])
     with pytest.raises(StageError, match="bfloat16 is many times slower"):
         MaskedPredictor(folder, device="cpu", dtype="bfloat16")
-    with pytest.raises(StageError, match="'int8' is none of auto, float32"):
+    with pytest.raises(StageError, match="unknown dtype 'int8'; choose from auto, float32"):
         MaskedPredictor(folder, dtype="int8")
-    with pytest.raises(StageError, match="none that torch knows"):
+    with pytest.raises(StageError, match="torch does not know the device"):
         MaskedPredictor(folder, device="graphics")
     if not torch.cuda.is_available():
-        with pytest.raises(StageError, match="no GPU here"):
+        with pytest.raises(StageError, match="no GPU on this machine"):
             MaskedPredictor(folder, device="cuda")

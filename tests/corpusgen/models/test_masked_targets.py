@@ -28,8 +28,8 @@ def test_exactly_the_pieces_of_the_span_are_masked(family, predictors, pieces, d
     end = start + len(pieces[chosen][0])
     text = "".join(word + joint for word, joint in pieces)
     encoded = predictor._tokenizer(text, return_offsets_mapping=True)
-    places = {index for index, character in enumerate(text) if not character.isspace()}
-    covered = [set(range(a, b)) & places for a, b in encoded["offset_mapping"]]
+    letters = {index for index, character in enumerate(text) if not character.isspace()}
+    covered = [set(range(a, b)) & letters for a, b in encoded["offset_mapping"]]
     target = set(range(start, end)) & set.union(*covered)
     results, reasons = predictor._mask_all([text], [(start, end)])
     result, reason = results.get(0), reasons[0]
@@ -47,7 +47,7 @@ def test_exactly_the_pieces_of_the_span_are_masked(family, predictors, pieces, d
     assert [new for new, hidden in zip(result.ids, is_masked, strict=True) if not hidden] == [
         old for old, hidden in zip(encoded["input_ids"], is_masked, strict=True) if not hidden
     ]
-    assert is_masked.index(True) == result.place
+    assert is_masked.index(True) == result.position
     assert set.union(*(some for some, hidden in zip(covered, is_masked, strict=True) if hidden)) == target
     assert not any(some & target for some, hidden in zip(covered, is_masked, strict=True) if not hidden)
 
@@ -59,7 +59,7 @@ def test_a_target_is_masked_with_its_lone_space_mark(predictors):
         predictor = predictors[family]
         item = predictor._mask_all([text], [(4, 6)])[0][0]
         pieces = predictor._tokenizer.convert_ids_to_tokens(predictor._tokenizer(text)["input_ids"])
-        assert pieces[item.place] in ("▁", "Ġ")
+        assert pieces[item.position] in ("▁", "Ġ")
         assert item.opens
 
 
@@ -90,14 +90,14 @@ def test_a_long_text_is_cut_around_its_target(family, predictors):
     ):
         span = (start, start + len(COMPOUND))
         item = predictor._mask_all([text], [span])[0][0]
-        whole, place, pieces = masked_by_hand(predictor._tokenizer, text, span)
+        whole, position, pieces = masked_by_hand(predictor._tokenizer, text, span)
         count = len(pieces)
-        left, right = item.ids[1 : item.place], item.ids[item.place + count : -1]
+        left, right = item.ids[1 : item.position], item.ids[item.position + count : -1]
         assert len(item.ids) == longest
         assert (item.ids[0], item.ids[-1]) == (whole[0], whole[-1])
-        assert item.ids[item.place : item.place + count] == [mask] * count
-        assert left == whole[place - len(left) : place]
-        assert right == whole[place + count : place + count + len(right)]
+        assert item.ids[item.position : item.position + count] == [mask] * count
+        assert left == whole[position - len(left) : position]
+        assert right == whole[position + count : position + count + len(right)]
         assert text != f"{before} {COMPOUND} {after}" or abs(len(left) - len(right)) <= 1
         assert len(predictor.predict([text], [span])[0].words) == 5
 
@@ -110,7 +110,7 @@ def test_a_target_longer_than_the_input_is_refused(predictors):
         assert candidates.words == []
 
 
-def test_every_item_is_answered_in_its_place(predictors):
+def test_every_item_is_answered_in_its_turn(predictors):
     texts = ["The castles stood.", *TEXTS[:2], "The garden.", "The garden.", "\u200b the garden.", "no"]
     spans = [(4, 10), *SPANS[:2], (3, 3), (4, 40), (0, 1), (-2, 1)]
     predictions = predictors["bert"].predict(texts, spans)

@@ -39,17 +39,23 @@ def test_pieces_found_cover_the_span_and_nothing_outside_it(read, start, end, bl
     if not 0 <= start < end <= len(text):
         assert found == reasons.outside
         return
-    wanted = {place for place in range(start, end) if text[start : place + 1].strip() and text[place:end].strip()}
+    wanted = {
+        position for position in range(start, end) if text[start : position + 1].strip() and text[position:end].strip()
+    }
     if not wanted:
         assert found == (reasons.outside if blank_is_outside else reasons.no_piece)
         return
-    pieces = {number for number, place in enumerate(encoded.offsets) if wanted & {*range(*place)}}
+    pieces = {number for number, span in enumerate(encoded.offsets) if wanted & {*range(*span)}}
     if not pieces:
         assert found == reasons.no_piece
         return
     assert found == FoundWord(min(pieces), max(pieces), min(wanted), max(wanted) + 1)
-    covered = {place for number in range(found.first, found.last + 1) for place in range(*encoded.offsets[number])}
-    neighbours = {place for place in covered if not found.start <= place < found.end and not text[place].isspace()}
+    covered = {
+        position for number in range(found.first, found.last + 1) for position in range(*encoded.offsets[number])
+    }
+    neighbours = {
+        position for position in covered if not found.start <= position < found.end and not text[position].isspace()
+    }
     assert ReadText(text, encoded).shares_piece(found) == bool(neighbours)
 
 
@@ -104,10 +110,10 @@ def test_a_window_holds_the_word_in_the_middle_between_the_special_tokens(count,
 def test_stretches_hold_each_piece_of_a_text_once(count, head, tail, longest):
     encoded = encoding([(0, 1)] * count, head, tail)
     parts = list(stretches(encoded.ids, special_ends(encoded), longest))
-    assert [ids[place] for ids, places in parts for place in places] == list(range(count))
-    for ids, places in parts:
+    assert [ids[position] for ids, positions in parts for position in positions] == list(range(count))
+    for ids, positions in parts:
         assert len(ids) <= longest
-        assert (ids[: places.start], ids[places.stop :]) == ([FIRST] * head, [LAST] * tail)
+        assert (ids[: positions.start], ids[positions.stop :]) == ([FIRST] * head, [LAST] * tail)
 
 
 @pytest.mark.parametrize("count", [0, 2])

@@ -104,7 +104,7 @@ def test_only_words_in_letters_and_lower_case_count(tmp_path):
 
 def test_too_few_words_are_refused(tmp_path):
     words, matrix = families(20, np.random.default_rng(0))
-    with pytest.raises(StageError, match="only 20 words"):
+    with pytest.raises(StageError, match="only 20 alphabetic words"):
         calibrate(as_vectors(tmp_path, words, matrix))
 
 

@@ -10,10 +10,13 @@ import yaml
 
 from corpusgen.errors import CorpusgenError
 from corpusgen.ops import export as exporting
-from corpusgen.ops.export import TSV_FILES, export
-from corpusgen.store import TripleStore
+from corpusgen.ops.export import export, tsv_files
+from corpusgen.store import CommittedTable, TripleStore
+from corpusgen.store.products import WORDS, open_product
 from corpusgen.store.rows import plain_rows
 from tests.corpusgen.ops.report.support import commit_unit, plan_generate, small_store, start, triple
+
+TSV_FILES = ("triples.and", "triples.positive_and", "triples.negative_sense_and")
 
 
 def stored(root):
@@ -118,11 +121,11 @@ def test_what_is_interrupted_leaves_the_old_one_and_no_debris(local, tmp_path, m
     export(local, str(path), kind)
     before = {file: file.read_bytes() for file in [path, *path.rglob("*")] if file.is_file()}
 
-    def one_and_then_no_more(self, columns=None, batch_size=8192, batches=TripleStore.batches):
+    def one_and_then_no_more(self, columns=None, batch_size=8192, batches=CommittedTable.batches):
         yield next(batches(self, columns, batch_size))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(TripleStore, "batches", one_and_then_no_more)
+    monkeypatch.setattr(CommittedTable, "batches", one_and_then_no_more)
     with pytest.raises(KeyboardInterrupt):
         export(local, str(path), kind, overwrite=True)
     assert {file: file.read_bytes() for file in [path, *path.rglob("*")] if file.is_file()} == before
@@ -168,7 +171,7 @@ def test_json_lines_go_to_standard_output_unless_told_otherwise(local, command):
     for kind in ("tsv", "hf"):
         ended = command("export", local, "--format", kind)
         assert (ended.code, ended.out) == (1, "")
-        assert f"--format {kind} is a folder of files, not for standard output: give one with -o" in ended.err
+        assert f"--format {kind} writes a folder, not standard output; give a folder with -o" in ended.err
 
 
 def test_the_command(local, tmp_path, command):
@@ -179,6 +182,55 @@ def test_the_command(local, tmp_path, command):
     again = command("export", local, "-o", tmp_path / "out", "--format", "tsv")
     assert (again.code, again.out) == (1, "")
     assert command("export", local, "-o", "-", "--format", "hf").code == 1
-    assert "only local paths" in command("export", local, "-o", "s3://bucket/x").err
+    assert "only be written to local paths" in command("export", local, "-o", "s3://bucket/x").err
     assert command("export", local, "-o", tmp_path / "x", "--format", "xml").code == 2
-    assert "cannot be written" in command("export", local, "-o", "/proc/nothing/x").err
+    assert "cannot write" in command("export", local, "-o", "/proc/nothing/x").err
+
+
+def test_pairs_are_exported_in_every_format(pairs, tmp_path):
+    rows = open_product(pairs).to_table().to_pylist()
+    assert export(pairs.url, str(tmp_path / "pairs.jsonl"), "jsonl") == len(rows)
+    written = [json.loads(line) for line in (tmp_path / "pairs.jsonl").read_text().splitlines()]
+    assert [row["id"] for row in written] == [row["id"] for row in rows]
+    assert export(pairs.url, str(tmp_path / "tsv"), "tsv") == len(rows)
+    assert everything_in(tmp_path / "tsv") == [
+        f"pairs.{name}.tsv" for name in ("negative", "neighbour", "original", "positive")
+    ]
+    for name, text in (("original", "text"), ("positive", "positive"), ("negative", "negative")):
+        lines = (tmp_path / "tsv" / f"pairs.{name}.tsv").read_text().split("\n")[:-1]
+        assert lines == [f"{row['target']}\t{row[text]}" if row[text] else "" for row in rows]  # null: an empty line
+    assert export(pairs.url, str(tmp_path / "hf"), "hf") == len(rows)
+    card = (tmp_path / "hf" / "README.md").read_text()
+    for said in (
+        f"{len(rows)} pairs for word meaning in context",
+        "pairs = load_dataset(",
+        "- positive: the same word in another sentence of the same document; `positive[positive_start:positive_end]`",
+        "- negative: the same word in another document (null in some rows); `negative[",
+        "- neighbour: another word of the same sentence (null in some rows); `text[neighbour_start:neighbour_end]`",
+        "| `overlap` | float32 | share of the words",
+    ):
+        assert said in card, said
+    assert "triple" not in card
+
+
+def test_of_several_tables_the_first_is_exported_or_the_one_asked_for(both, tmp_path, command):
+    assert export(both.url, str(tmp_path / "a"), "jsonl") == TripleStore(both).num_rows
+    ended = command("export", both.url, "--table", "pairs", "-o", tmp_path / "b")
+    assert ended.out == f"{tmp_path / 'b'}: {open_product(both, 'pairs').num_rows:,} pairs\n"
+    wrong = command("export", both.url, "--table", "targets", "-o", tmp_path / "c")
+    assert (wrong.code, (tmp_path / "c").exists()) == (2, False)
+    assert "holds triples and pairs, not targets" in wrong.err
+
+
+def test_a_recipe_of_another_package_is_exported_by_its_members(outside, tmp_path):
+    rows = open_product(outside).to_table().to_pylist()
+    for kind in ("jsonl", "tsv", "hf"):
+        assert export(outside.url, str(tmp_path / kind), kind) == len(rows)
+    assert (tmp_path / "tsv" / "pairs.first.tsv").read_text().splitlines() == [
+        f"{row['first'][row['first_start'] : row['first_end']]}\t{row['first']}" for row in rows
+    ]
+    assert "- second; `second[second_start:second_end]`" in (tmp_path / "hf" / "README.md").read_text()
+
+
+def test_files_of_triples_have_the_names_of_the_published_code():
+    assert tuple(tsv_files(WORDS)) == TSV_FILES

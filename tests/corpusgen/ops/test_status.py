@@ -125,7 +125,7 @@ def test_a_store_that_is_away_for_a_while_is_waited_for(tmp_path, monkeypatch, c
 
     def look_in_vain(self):
         if next(looks) in (1, 2):
-            raise StoreUnavailableError("the server cannot be reached")
+            raise StoreUnavailableError("cannot reach the server")
         return look(self)
 
     monkeypatch.setattr(BuildStatus, "look", look_in_vain)
@@ -133,7 +133,7 @@ def test_a_store_that_is_away_for_a_while_is_waited_for(tmp_path, monkeypatch, c
 
     assert "second: 3 of 3 units" in said[-1]
     assert len(said) == 6  # two of eight changes went unseen
-    assert [record.message for record in caplog.records] == ["the server cannot be reached; looking again in 5 s"] * 2
+    assert [record.message for record in caplog.records] == ["cannot reach the server; trying again in 5 s"] * 2
 
 
 def test_a_pass_that_went_on_after_a_repair_is_watched_too(tmp_path):

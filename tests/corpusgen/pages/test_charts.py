@@ -2,13 +2,28 @@
 
 import math
 import re
+from itertools import pairwise
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpusgen.pages.charts import Curve, Scale, curves, duration, legend, rate_text
+from corpusgen.pages.charts import (
+    Axis,
+    Curve,
+    Frame,
+    Scale,
+    curves,
+    draw_bottom_axis,
+    draw_bound,
+    draw_keys,
+    draw_side_axis,
+    duration,
+    legend,
+    rate_text,
+    steps,
+)
 from tests.testing.pages import Page
 
 numbers = st.floats(-1e9, 1e9, allow_subnormal=False).map(lambda value: 0.0 if abs(value) < 1e-9 else value)
@@ -94,7 +109,69 @@ def test_a_long_curve_is_drawn_by_means_of_neighbours(length, seed):
     assert across == sorted(across)
     down = 1 - np.array([y for _, y in points]) / 100
     assert values.min() - 1e-3 <= down.min() <= down.max() <= values.max() + 1e-3
-    assert Page(str(text)).count("title") == 0
+    page = Page(str(text))
+    assert page.count("path", "dot mine") == 0
+    assert 20 <= page.count("path", "hover") == page.count("title") <= 60
+
+
+def test_a_curve_without_dots_tells_its_values_too():
+    curve = Curve("mine", "mine", np.array([0.0, 1000]), np.array([0.25, 1]))
+    page = Page(str(curves("", [curve], Scale.linear(curve.y))))
+    assert page.count("path", "hover") == page.count("title") == 2
+    assert "mine, step 1,000: 1" in page.text
+
+
+def test_rates_over_time_tell_their_values():
+    edges, rates = [np.array([0.0, 10, 20]), np.array([20.0, 50])], [np.array([5.0, math.nan]), np.array([1234.0])]
+    page = Page(str(steps("", edges, rates)))
+    assert page.count("path", "column") == 2
+    assert "0 s to 10 s: 5/s" in page.text
+    assert "20 s to 50 s: 1,234/s" in page.text
+
+
+def frame_of(x, y, width=320, height=200):
+    return Frame.within(Axis(Scale.linear(x), "people"), Axis(Scale.linear(y), "predicted"), width, height)
+
+
+@given(anything, anything)
+def test_a_frame_holds_its_values_and_leaves_room_for_its_ticks(x, y):
+    frame = frame_of(x.astype(float), y.astype(float))
+    across, down = frame.across(x.astype(float)), frame.down(y.astype(float))
+    assert all(frame.left - 0.1 <= place <= frame.right + 0.1 for place in across[np.isfinite(across)])
+    assert all(frame.top - 0.1 <= place <= frame.bottom + 0.1 for place in down[np.isfinite(down)])
+    longest = max(len(f"{tick:g}") for tick in frame.y.scale.ticks)
+    assert 6 * longest < frame.left < frame.right < 320
+    assert 0 < frame.top < frame.bottom < 200
+
+
+def texts_of(parts):
+    """The texts of a picture, with their places."""
+    found = re.findall(r'<text class="[\w-]+" x="([\d.-]+)" y="([\d.-]+)" text-anchor="(\w+)">([^<]*)<', "".join(parts))
+    return {text: (float(x), float(y), anchor) for x, y, anchor, text in found}
+
+
+def test_axes_write_each_tick_where_its_value_is():
+    frame = frame_of(np.array([1.0, 5]), np.array([0.0, 1]))
+    texts = texts_of([*draw_side_axis(frame), *draw_bottom_axis(frame)])
+    assert texts["3"][0] == pytest.approx(float(frame.across(3.0)), abs=0.1)
+    assert texts["0.4"][1] - 4 == pytest.approx(float(frame.down(0.4)), abs=0.1)
+    assert {"people", "predicted"} <= texts.keys()
+    grids = [Page("".join(draw_bottom_axis(frame, has_grid))).elements[0][1]["d"] for has_grid in (False, True)]
+    assert [line.count("M") for line in grids] == [0, 5]
+
+
+@pytest.mark.parametrize(("value", "anchor"), [(1.5, "start"), (4.5, "end")])
+def test_a_bound_in_a_frame_is_named_on_the_side_that_has_room(value, anchor):
+    frame = frame_of(np.array([1.0, 5]), np.array([0.0, 1]))
+    assert texts_of(draw_bound(frame, "best", value))["best"][2] == anchor
+
+
+def test_names_of_a_legend_do_not_overlap():
+    names = [("a", "baseline"), ("b", "meaning"), ("b", "another")]
+    texts = texts_of(draw_keys(frame_of(np.arange(2.0), np.arange(2.0)), names))
+    assert list(texts) == ["baseline", "meaning", "another"]
+    places = [x for x, _, _ in texts.values()]
+    assert all(after - before > 6 * 8 for before, after in pairwise(places))
 
 
 def test_a_legend_names_curves_with_their_last_values():

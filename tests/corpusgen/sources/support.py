@@ -66,7 +66,7 @@ def reference(data, begins=b"", ends=b"", longest=1 << 30):
     for line in re.findall(rb"[^\n]*\n|[^\n]+$", data):
         starts = line.lstrip().startswith(begins)
         if record and starts:
-            found.append(Problem(began, "the record that begins here does not end before the next one begins"))
+            found.append(Problem(began, "the record that starts here does not end before the next one starts"))
             record = b""
         if record or starts:
             began = began if record else offset

@@ -52,7 +52,7 @@ def test_wherever_an_archive_is_cut_off_it_is_told(suffix):
 
 @pytest.mark.parametrize("suffix", ARCHIVES)
 @pytest.mark.parametrize("rest", ["damaged header", "garbage", "text"])
-def test_what_follows_a_member_and_is_none_is_told_with_its_place(tmp_path, suffix, rest):
+def test_what_follows_a_member_and_is_none_is_told_with_its_offset(tmp_path, suffix, rest):
     first, second = lines(5000), lines(3)
     behind = {
         "damaged header": b"X" + COMPRESS[suffix](b"".join(second))[1:],
@@ -93,8 +93,8 @@ def test_a_damaged_block_of_bz2_gives_no_scrambled_lines(tmp_path):
     data = bz2.compress(b"".join(good))
     path = tmp_path / "text.bz2"
     for _ in range(6):
-        place = chance.randrange(len(data) // 4, len(data))
-        path.write_bytes(data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :])
+        offset = chance.randrange(len(data) // 4, len(data))
+        path.write_bytes(data[:offset] + bytes([data[offset] ^ 1]) + data[offset + 1 :])
         found = read_all(path, 1 << 30)
         records = [record[1] for record in found if not isinstance(record, Problem)]
         assert records == good[: len(records)]
@@ -120,7 +120,7 @@ def test_errors_of_the_machine_are_not_taken_for_damage(tmp_path, suffix, error,
 
     monkeypatch.setattr(locate, "open_binary", lambda path: io.BufferedReader(locate._Bytes(Failing(path), path)))
     found = []
-    with pytest.raises(StoreUnavailableError, match=r"text.* cannot be read on .*: .*(Input|Stale)"):
+    with pytest.raises(StoreUnavailableError, match=r"cannot read .*text.* on .*: .*(Input|Stale)"):
         found += read_records(source(path), 0, 500_000)
     assert not any(isinstance(record, Problem) for record in found)
     monkeypatch.setattr(locate, "open_binary", real)
@@ -165,7 +165,7 @@ def test_a_mark_at_the_beginning_of_utf_8_is_no_text(tmp_path, suffix):
 def test_an_archive_without_its_ending_is_not_read_as_a_text_without_records(tmp_path, data):
     path = tmp_path / "pages-articles.xml"
     path.write_bytes(data)
-    with pytest.raises(ConfigError, match=r"pages-articles\.xml is an archive, though .*: unpack it, or rename it"):
+    with pytest.raises(ConfigError, match=r"pages-articles\.xml is an archive, although .*: unpack it, or rename it"):
         read_all(path, 1 << 20, begins=b"<page>", ends=b"</page>")
 
 
@@ -174,10 +174,10 @@ def test_a_check_sum_that_fails_at_the_end_casts_doubt_on_the_lines_before(tmp_p
     data[-6] ^= 1
     (tmp_path / "text.gz").write_bytes(data)
     *_, problem = read_all(tmp_path / "text.gz", 1 << 30)
-    assert "lines before may be wrong, too" in problem.error
+    assert "earlier lines may be wrong, too" in problem.error
     (tmp_path / "text.gz").write_bytes(b"no archive")
     *_, problem = read_all(tmp_path / "text.gz", 1 << 30)
-    assert "lines before" not in problem.error
+    assert "earlier lines" not in problem.error
 
 
 def test_arrow_hands_on_the_errors_of_a_file_as_they_are(tmp_path):

@@ -1,4 +1,4 @@
-"""A record that is bad in any way costs itself: it is quarantined with its place, and all others are read."""
+"""A record that is bad in any way costs itself: it is quarantined with its location, and all others are read."""
 
 import errno
 import json
@@ -54,8 +54,8 @@ def test_a_bad_line_of_json_costs_itself(tmp_path, bad):
     path.write_bytes("\n".join(lines).encode(errors="surrogateescape"))
     rows, _, quarantined = run(JsonLines(), range_slices([str(path)], 1 << 20))
     assert [row["article"] for row in rows] == [str(n) for n in range(20) for _ in range(2)]
-    place = {"source": str(path), "offset": sum(len(line) + 1 for line in good[:7])}
-    assert [entry["record"] for entry in quarantined] == [place]
+    location = {"source": str(path), "offset": sum(len(line) + 1 for line in good[:7])}
+    assert [entry["record"] for entry in quarantined] == [location]
     json.dumps(quarantined).encode()
 
 
@@ -228,7 +228,7 @@ def test_what_is_the_machines_fault_is_blamed_on_no_record(tmp_path, error, monk
 def test_a_mistake_of_ours_does_not_put_a_whole_unit_into_quarantine(tmp_path, monkeypatch):
     (tmp_path / "a.txt").write_text("One.\nTwo.\n")
     monkeypatch.setattr(readers, "read_records", lambda *_: iter([1 / 0 for _ in range(1)]))
-    with pytest.raises(StageError, match=r"a\.txt cannot be read: ZeroDivisionError"):
+    with pytest.raises(StageError, match=r"cannot read .*a\.txt: ZeroDivisionError"):
         run(PlainText(), range_slices([str(tmp_path / "a.txt")], 1 << 20))
 
 

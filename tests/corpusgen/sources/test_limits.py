@@ -37,8 +37,11 @@ def test_rows_beyond_those_of_a_unit_are_told_once_with_their_number_and_what_to
     assert [row["text"] for row in rows] == [f"Line {n:03}" for n in range(100)]
     (entry,) = quarantined
     assert entry["record"] == {"source": str(path), "offset": 900}
-    assert "150 records are left out: a unit takes 100 rows and 256 MB; decompress or split the file" in entry["error"]
-    assert "a smaller source.unit_bytes" in entry["error"]
+    assert (
+        "150 records from here on are skipped: a unit holds at most 100 rows and 256 MB; decompress or split the file"
+        in entry["error"]
+    )
+    assert "lower source.unit_bytes" in entry["error"]
 
 
 def test_smaller_units_give_all_rows(tmp_path, few):
@@ -55,10 +58,10 @@ def test_bad_records_are_bounded_too(tmp_path, few):
     rows, _, quarantined = run(JsonLines(), range_slices([str(path)], 1 << 20))
     assert rows == []
     assert len(quarantined) == 101
-    assert "200 records are left out" in quarantined[-1]["error"]
+    assert "200 records from here on are skipped" in quarantined[-1]["error"]
 
 
-def test_bytes_are_bounded_by_what_records_have_and_their_places_take(tmp_path, monkeypatch):
+def test_bytes_are_bounded_by_what_records_have_and_their_provenance_takes(tmp_path, monkeypatch):
     monkeypatch.setattr(collect, "MOST_BYTES", 10_000)
     path = tmp_path / "a.jsonl"
     title = "T" * 500
@@ -85,7 +88,7 @@ def test_rows_of_parquet_are_bounded(tmp_path, few):
     assert [row["text"] for row in rows] == [f"Row {n}" for n in range(100)]
     (entry,) = quarantined
     assert entry["record"] == {"source": str(path), "row_group": 1, "row": 40}
-    assert "150 records are left out" in entry["error"]
+    assert "150 records from here on are skipped" in entry["error"]
 
 
 def test_the_lines_of_articles_are_bounded_before_they_become_rows(tmp_path, monkeypatch):

@@ -34,25 +34,25 @@ def dump(folder, *parts):
     return path, starts
 
 
-def damaged(data, place):
-    return data[:place] + bytes([data[place] ^ 0x10]) + data[place + 1 :]
+def damaged(data, offset):
+    return data[:offset] + bytes([data[offset] ^ 0x10]) + data[offset + 1 :]
 
 
 @pytest.mark.parametrize("unit_bytes", [1, 1 << 30])
-@pytest.mark.parametrize("place", [0, 3, 5, 60, -60, -2], ids=str)
-def test_a_damaged_stream_costs_only_itself(tmp_path, unit_bytes, place):
+@pytest.mark.parametrize("offset", [0, 3, 5, 60, -60, -2], ids=str)
+def test_a_damaged_stream_costs_only_itself(tmp_path, unit_bytes, offset):
     good = [stream(first) for first in (0, 10, 20, 30)]
-    bad = damaged(good[1], place % len(good[1]))
+    bad = damaged(good[1], offset % len(good[1]))
     path, starts = dump(tmp_path, good[0], bad, *good[2:])
     rows, _, quarantined = run(MediaWikiPages(), mediawiki_slices([str(path)], unit_bytes))
     articles = [int(row["article"]) for row in rows]
     assert [n for n in articles if not 10 <= n < 20] == [*range(10), *range(20, 40)]
     assert all(row["text"] == f"word{row['article']} " * (500 // 8) for row in rows)
     assert [entry["record"]["offset"] for entry in quarantined] == [starts[1]]
-    assert "the stream that begins here is damaged or cut off" in quarantined[0]["error"]
+    assert "the stream that starts here is damaged or cut off" in quarantined[0]["error"]
 
 
-def test_several_damaged_streams_are_told_each_with_its_place(tmp_path):
+def test_several_damaged_streams_are_told_each_with_its_offset(tmp_path):
     parts = [stream(10 * n) for n in range(8)]
     for n in (1, 2, 5):
         parts[n] = damaged(parts[n], 70)
@@ -124,5 +124,5 @@ def test_a_multistream_dump_on_s3(s3_root, s3_server, tmp_path):
 def test_an_index_without_the_first_pages_is_refused(tmp_path):
     path, starts = dump(tmp_path, stream(0), stream(10), stream(20))
     (tmp_path / "x-multistream-index.txt.bz2").write_bytes(bz2.compress(f"{starts[1]}:1:x\n".encode()))
-    with pytest.raises(ConfigError, match=r"index\.txt\.bz2 does not name the first pages of .*fetch it again"):
+    with pytest.raises(ConfigError, match=r"index\.txt\.bz2 does not name the first pages of .*download it again"):
         mediawiki_slices([str(path)], 1)

@@ -115,11 +115,11 @@ INDEX = bz2.compress("".join(f"{len(bz2.compress(b'<mediawiki>'))}:{n}:T{n}\n" f
 @pytest.mark.parametrize(
     ("suffix", "index", "message"),
     [
-        (".bz2", b"no archive", "damaged, or no index: Invalid data stream"),
-        (".bz2", INDEX[: len(INDEX) // 2], "damaged, or no index: Compressed file ended"),
-        (".bz2", bz2.compress(b"<html>not found</html>\n"), "damaged, or no index: not enough values"),
-        ("", b"12:1:One\n34", "damaged, or no index: not enough values"),
-        ("", b"twelve:1:One\n", "damaged, or no index: invalid literal"),
+        (".bz2", b"no archive", "damaged or not an index: Invalid data stream"),
+        (".bz2", INDEX[: len(INDEX) // 2], "damaged or not an index: Compressed file ended"),
+        (".bz2", bz2.compress(b"<html>not found</html>\n"), "damaged or not an index: not enough values"),
+        ("", b"12:1:One\n34", "damaged or not an index: not enough values"),
+        ("", b"twelve:1:One\n", "damaged or not an index: invalid literal"),
         ("", b"", "is empty, or not the index of"),
         ("", b"0:1:One\n999999:2:Two\n", "is empty, or not the index of"),
     ],
@@ -132,12 +132,12 @@ def test_an_index_that_is_damaged_is_named_with_a_remedy(tmp_path, suffix, index
     # The index lies beside the dump under the dump's own compression.
     if not suffix:
         dump_path = dump_path.rename(tmp_path / "wiki-pages-articles-multistream.xml")
-    with pytest.raises(ConfigError, match=r"multistream-index.*fetch it again, or move it away") as error:
+    with pytest.raises(ConfigError, match=r"multistream-index.*download it again, or move it away") as error:
         mediawiki_slices([str(dump_path)], 1)
     assert message in str(error.value)
 
 
-def test_malformed_pages_are_quarantined_with_their_place_and_the_others_kept(tmp_path):
+def test_malformed_pages_are_quarantined_with_their_location_and_the_others_kept(tmp_path):
     path = tmp_path / "dump.xml"
     bad_xml = page(2, "a <b> c")
     bad_utf8 = page(3, "BYTE").encode().replace(b"BYTE", b"\xff\xfe")
@@ -154,7 +154,7 @@ def test_malformed_pages_are_quarantined_with_their_place_and_the_others_kept(tm
     assert "ends inside" in quarantined[2]["error"]
 
 
-def test_extraction_gives_paragraphs_with_their_place():
+def test_extraction_gives_paragraphs_with_their_provenance():
     article = {
         "source": "d",
         "article": "7",
@@ -225,7 +225,7 @@ def test_a_file_that_is_no_parquet_is_named_with_a_remedy(tmp_path, kept):
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"text": ["One."]}), path)
     path.write_bytes(path.read_bytes()[:kept])
-    with pytest.raises(ConfigError, match=r"a\.parquet cannot be read as Parquet: .*another source\.kind"):
+    with pytest.raises(ConfigError, match=r"cannot read .*a\.parquet as Parquet: .*another source\.kind"):
         parquet_slices([str(path)], 1)
 
 

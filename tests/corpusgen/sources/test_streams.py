@@ -68,7 +68,7 @@ def test_a_record_without_an_end_costs_only_itself(tmp_path):
     path.write_bytes(b"<doc 1>\nx\n<doc 2>\ny\n</doc>\n")
     for unit_bytes in (1 << 30, 11, 3):
         problem, record = read_all(path, unit_bytes, begins=b"<doc ", ends=b"</doc>")
-        assert problem == Problem(0, "the record that begins here does not end before the next one begins")
+        assert problem == Problem(0, "the record that starts here does not end before the next one starts")
         assert record == (10, b"<doc 2>\ny\n</doc>\n")
 
 
@@ -104,9 +104,9 @@ def test_what_lies_between_two_ranges_of_a_plain_file_is_not_read(tmp_path, monk
     path.write_bytes(b"0123456\n" * 1000)
     monkeypatch.setattr(locate, "_LOCAL_BUFFER", 16)
     monkeypatch.setattr(streams, "_kept", [])
-    places = []
+    offsets = []
     real = locate._Bytes.readinto
-    monkeypatch.setattr(locate._Bytes, "readinto", lambda self, to: places.append(self.tell()) or real(self, to))
+    monkeypatch.setattr(locate._Bytes, "readinto", lambda self, to: offsets.append(self.tell()) or real(self, to))
     assert len(list(read_records(source(path), 0, 8))) == 1
     assert [offset for offset, _ in read_records(source(path), 7200, 7216)] == [7200, 7208]
-    assert not [place for place in places if 32 < place < 7184]
+    assert not [offset for offset in offsets if 32 < offset < 7184]

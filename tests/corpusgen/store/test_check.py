@@ -163,7 +163,7 @@ def test_a_commit_of_a_unit_that_is_not_in_the_plan_is_counted_and_does_no_harm(
     found = check(store)
 
     assert found.ok
-    assert found.strangers == 1
+    assert found.left_over == 1
     assert found.totals.committed == 3
 
 
@@ -172,7 +172,7 @@ def test_a_commit_under_the_name_of_another_unit_is_found(local: Store):
     commit_all(demo, units[:2])
     local.files.write(commit_path(units[2]), local.files.read(commit_path(units[0])))
 
-    assert_one_problem(check(local), units[2], f"speaks of {units[0].id}")
+    assert_one_problem(check(local), units[2], f"it is about {units[0].id}")
 
 
 def test_a_table_that_is_not_in_the_plan_is_found(local: Store):
@@ -201,7 +201,7 @@ def test_a_table_that_is_not_in_the_plan_is_found(local: Store):
         ),
         (
             [StageCount("count", 1, 5, expands=True), StageCount("square", 5, 4, {}, quarantined=1)],
-            "1 records were quarantined, but not all are in the quarantine file",
+            "1 records were quarantined, but some are missing from the quarantine file",
         ),
     ],
     ids=["within a stage", "between stages", "after the last stage", "quarantine"],
@@ -314,7 +314,7 @@ def test_gc_removes_the_units_that_are_not_in_the_plan(local: Store):
     assert gc(local)[0] == 4  # its commit, two parts and what it quarantined
 
     assert files_below(local) == before
-    assert check(local).strangers == 0
+    assert check(local).left_over == 0
 
 
 def test_gc_touches_no_commit_where_the_plan_is_lost(local: Store):

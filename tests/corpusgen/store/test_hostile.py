@@ -31,8 +31,8 @@ class Attack:
         shutil.copytree(self.generate, self.outside)
         for part in (self.outside / "parts").glob("*-triples-*.parquet"):
             table = pq.read_table(part)
-            place = table.schema.get_field_index("text")
-            pq.write_table(table.set_column(place, "text", pa.array([SECRET] * len(table))), part)
+            column = table.schema.get_field_index("text")
+            pq.write_table(table.set_column(column, "text", pa.array([SECRET] * len(table))), part)
         self.part = next((self.outside / "parts").glob("*-triples-*.parquet"))
         unit = self.part.name.partition("-")[0]
         old = [self.outside / f"parts/{unit}-triples-0000.parquet", self.outside / "parts/.tmp-old"]
@@ -173,7 +173,7 @@ def test_no_call_leaves_the_root(name, root):
     calls = [files.read, files.exists, files.delete, files.open, lambda path: list(files.list(path))]
     calls += [lambda path: files.write(path, b""), lambda path: files.create(path, b"")]
     for call in calls:
-        with pytest.raises(StoreError, match="leads out of the store"):
+        with pytest.raises(StoreError, match="points outside the store"):
             call(name)
 
 
@@ -188,5 +188,5 @@ def test_the_root_itself_may_be_a_link(tmp_path):
     files.write("folder/file", b"x")
     assert (tmp_path / "disk/folder/file").read_bytes() == b"x"
     (tmp_path / "disk/link").symlink_to(tmp_path / "disk/folder")
-    with pytest.raises(CorpusgenError, match=r"store/link is a link, and a store has none"):
+    with pytest.raises(CorpusgenError, match=r"store/link is a link, and stores must not contain links"):
         files.read("link/file")

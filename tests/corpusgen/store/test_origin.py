@@ -47,8 +47,8 @@ def garble_a_line(store: Store) -> str:
     commit = next(commit for commit in store.pass_store("lines").commits() if commit.parts)
     part = commit.parts["lines"]
     table = pq.read_table(pa.BufferReader(store.files.read(part.path)))
-    place = table.schema.get_field_index("text")
-    garbled = table.set_column(place, "text", pa.array(["garbage w1 w1"] * table.num_rows))
+    column = table.schema.get_field_index("text")
+    garbled = table.set_column(column, "text", pa.array(["garbage w1 w1"] * table.num_rows))
     sink = pa.BufferOutputStream()
     pq.write_table(garbled, sink)
     store.files.write(part.path, sink.getvalue())
@@ -100,9 +100,9 @@ def test_what_an_older_version_made_from_a_damaged_part_is_undone_with_it(
     seen = checks(store)
     assert [name for name in PASSES if seen[name].damaged] == list(PASSES)
     assert f"{path} is damaged" in seen["lines"].problems[0]
-    assert f"it was made from {path}, which is damaged" in seen["words"].problems[0]
+    assert f"made from {path}, which is damaged" in seen["words"].problems[0]
     repair(store, list(verify(store, READS)))
-    with pytest.raises(StoreError, match=r"'rows' was planned for other input.*verify --repair"):
+    with pytest.raises(StoreError, match=r"'rows' was planned for different input.*verify --repair"):
         build(store)  # the words came out otherwise, so that the plan made with them has to go, too
     repair(store, list(verify(store, READS)))
     build(store)
@@ -110,7 +110,7 @@ def test_what_an_older_version_made_from_a_damaged_part_is_undone_with_it(
     assert all(check.ok for check in checks(store).values())
     gc(store)
     assert found(store) == expected(TEXT)
-    assert not any(check.strangers for check in checks(store).values())
+    assert not any(check.left_over for check in checks(store).values())
 
 
 def test_what_was_made_from_sound_parts_is_kept_when_one_is_damaged_later(store: Store):
@@ -184,7 +184,7 @@ def test_a_plan_whose_records_were_changed_is_found(store: Store):
     store.files.write("rows/plan.json", changed.encode())
     seen = checks(store)["rows"]
     assert seen.bad_plan
-    assert "the records of 1 units are not theirs" in seen.problems[0]
+    assert "1 units do not match their records" in seen.problems[0]
 
 
 @pytest.mark.parametrize("after", [3, 20, 45, 80])

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from corpusgen.config.build import SECTIONS
 from corpusgen.errors import StoreError
 from corpusgen.io.files import LocalFiles
 from corpusgen.store import CommittedTable, Plan, Store, Unit
@@ -54,7 +55,7 @@ def test_a_corpus_of_another_format_is_refused(local: Store):
 
 
 def test_where_there_is_no_corpus_that_is_said(store: Store):
-    with pytest.raises(StoreError, match=r"there is no corpus here \(corpus.json is missing\)"):
+    with pytest.raises(StoreError, match=r"no corpus here \(corpus.json is missing\)"):
         store.corpus()
 
 
@@ -62,6 +63,14 @@ def test_a_damaged_corpus_file_is_named(local: Store):
     local.files.write("corpus.json", b'{"format": 1, "lang')
 
     with pytest.raises(StoreError, match=r"corpus.json is damaged"):
+        local.corpus()
+
+
+@pytest.mark.parametrize("section", sorted(SECTIONS))
+def test_a_section_of_settings_that_is_none_is_damage(local: Store, section):
+    local.files.write("corpus.json", json.dumps({"format": 1, "settings": {section: "text"}}).encode())
+
+    with pytest.raises(StoreError, match=r"corpus.json is damaged.*expected fields"):
         local.corpus()
 
 
@@ -77,7 +86,7 @@ def test_a_server_that_ignores_conditional_writes_is_refused_each_time(tmp_path:
     store = Store(ForgetfulFiles(str(tmp_path)))
 
     for _ in range(2):
-        with pytest.raises(StoreError, match=r"does not honour conditional writes.*use another"):
+        with pytest.raises(StoreError, match=r"ignores conditional writes.*use another"):
             store.ensure_corpus(CORPUS)
 
 
@@ -135,7 +144,7 @@ def test_a_plan_for_other_input_is_refused_and_the_difference_named(local: Store
     _, demo, _ = start(local)
     before = demo.files.read("demo/plan.json")
 
-    with pytest.raises(StoreError, match=f"'demo' was planned for other input .*{difference}.*use a new store"):
+    with pytest.raises(StoreError, match=f"'demo' was planned for different input .*{difference}.*use a new store"):
         demo.ensure_plan(other)
     assert demo.files.read("demo/plan.json") == before
 
@@ -182,7 +191,7 @@ def test_a_plan_of_another_format_is_refused(local: Store):
     plan = json.loads(unsealed(local.files.read("demo/plan.json")))
     local.files.write("demo/plan.json", sealed(json.dumps({**plan, "format": 2}).encode()))
 
-    with pytest.raises(StoreError, match="has format 2, this version reads format 1"):
+    with pytest.raises(StoreError, match="has format 2, but this version reads format 1"):
         demo.plan()
 
 

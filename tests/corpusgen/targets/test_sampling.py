@@ -44,9 +44,11 @@ class Corpus:
         ids = pa.array([self.ids[row] for row in rows], pa.string())
         return candidates(table, ids, self.vocabulary, seed, per_word, slack)
 
-    def sample(self, size: int, seed: int = 1, per_word: int = 3, slack: float = NO_LIMIT) -> list[dict]:
+    def sample(
+        self, size: int, seed: int = 1, per_word: int = 3, slack: float = NO_LIMIT, at_once: int = 1
+    ) -> list[dict]:
         unit = self.candidates(list(range(len(self.sentences))), seed, per_word, slack)
-        return select([unit], size, seed, per_word).to_pylist()
+        return select([unit], size, seed, per_word, at_once).to_pylist()
 
 
 @st.composite
@@ -98,29 +100,43 @@ def plain_candidates(corpus: Corpus, seed: int, per_word: int, slack: float) -> 
 
 
 def plain_sample(
-    corpus: Corpus, size: int, seed: int, per_word: int, slack: float = NO_LIMIT
+    corpus: Corpus, size: int, seed: int, per_word: int, slack: float = NO_LIMIT, at_once: int = 1
 ) -> list[tuple[str, str, int]]:
     """(sentence, word, round), by sentence."""
     left = plain_candidates(corpus, seed, per_word, slack)
     order = sorted(left, key=lambda word: (len(left[word]), plain_hash(word, seed, b"order"), word))
     chosen: dict[str, tuple[str, int]] = {}
-    for round_ in range(1, per_word + 1):
-        if len(order) > size - len(chosen):
+
+    def free(word: str) -> list[str]:
+        return [sentence for _, sentence in left[word] if sentence not in chosen][:at_once]
+
+    def give(word: str) -> None:
+        for sentence in free(word):
+            if len(chosen) < size:
+                chosen[sentence] = (word, 1 + sum(owner == word for owner, _ in chosen.values()))
+
+    while order:
+        if len(order) * at_once > size - len(chosen):
             order.sort(key=lambda word: (plain_hash(word, seed, b"order"), word))
         had = []
         for word in order:
-            free = [sentence for _, sentence in left[word] if sentence not in chosen]
-            if free and len(chosen) < size:
-                chosen[free[0]] = (word, round_)
+            if len(free(word)) == at_once:
+                give(word)
                 had.append(word)
-        order = had
+        for word in order:
+            if word not in had:
+                give(word)
+        order = had if len(chosen) < size else []
     return [(sentence, word, round_) for sentence, (word, round_) in sorted(chosen.items())]
 
 
-@given(corpora(), st.integers(0, 30), st.integers(-5, 5), st.integers(1, 6), st.sampled_from([1, 2, NO_LIMIT]))
-def test_the_sample_is_that_of_the_plain_algorithm(corpus, size, seed, per_word, slack):
-    sample = corpus.sample(size, seed, per_word, slack)
-    expected = plain_sample(corpus, size, seed, per_word, slack)
+@given(
+    *(corpora(), st.integers(0, 30), st.integers(-5, 5), st.integers(1, 6), st.sampled_from([1, 2, NO_LIMIT])),
+    st.integers(1, 4),
+)
+def test_the_sample_is_that_of_the_plain_algorithm(corpus, size, seed, per_word, slack, at_once):
+    sample = corpus.sample(size, seed, per_word, slack, at_once)
+    expected = plain_sample(corpus, size, seed, per_word, slack, at_once)
     assert [(row["sentence"], row["word"], row["round"]) for row in sample] == expected
 
 
@@ -152,15 +168,42 @@ def test_a_round_starts_only_when_no_word_could_get_more_in_the_round_before(cor
             assert all(sentence in used for _, sentence in pairs[word])
 
 
-@given(corpora(), st.integers(0, 30))
-def test_the_budget_is_filled_exactly_or_nothing_is_left(corpus, size):
+@given(corpora(), st.integers(0, 30), st.integers(1, 4))
+def test_the_budget_is_filled_exactly_or_nothing_is_left(corpus, size, at_once):
     per_word = 25
-    sample = corpus.sample(size, per_word=per_word)
+    sample = corpus.sample(size, per_word=per_word, at_once=at_once)
     assert len(sample) <= size
     if len(sample) < size:
         used = {row["sentence"] for row in sample}
         pairs = plain_candidates(corpus, 1, per_word, NO_LIMIT)
         assert all(sentence in used for word in pairs for _, sentence in pairs[word])
+
+
+@given(corpora(), st.integers(0, 30), st.integers(2, 4))
+def test_a_word_with_too_few_sentences_is_sampled_only_if_the_budget_has_room_for_all_others(corpus, size, at_once):
+    sample = corpus.sample(size, per_word=25, at_once=at_once)
+    number = Counter(row["word"] for row in sample)
+    few = [word for word in number if number[word] < at_once]
+    used = {row["sentence"] for row in sample}
+    pairs = plain_candidates(corpus, 1, 25, NO_LIMIT)
+    if len(few) > 1:  # the last word of a full sample may have been cut short
+        for word in pairs.keys() - number.keys():
+            assert len([sentence for _, sentence in pairs[word] if sentence not in used]) < at_once
+
+
+def test_a_small_sample_has_several_sentences_of_fewer_words():
+    corpus = many_sentences(3000)
+    assert len({row["word"] for row in corpus.sample(40, per_word=40)}) == 40
+    several = Counter(row["word"] for row in corpus.sample(40, per_word=40, at_once=4))
+    assert set(several.values()) == {4}
+    others = Counter(row["word"] for row in corpus.sample(40, seed=2, per_word=40, at_once=4))
+    assert several.keys() != others.keys()
+
+
+def test_a_large_sample_is_as_balanced_with_several_sentences_at_once():
+    sample = many_sentences(3000).sample(400, per_word=40, at_once=4)
+    assert set(Counter(row["word"] for row in sample).values()) == {8}
+    assert Counter(row["round"] for row in sample) == dict.fromkeys(range(1, 9), 50)
 
 
 def test_a_word_that_differs_only_in_case_is_another_word():
@@ -196,15 +239,18 @@ def test_a_round_that_is_cut_short_does_not_prefer_rare_words():
 # --- what must not matter ---
 
 
-@given(corpora(), st.randoms(use_true_random=False), st.integers(0, 30), st.integers(1, 5), st.sampled_from([1, 2]))
-def test_division_into_units_and_any_order_do_not_matter(corpus, chance, size, per_word, slack):
-    whole = corpus.sample(size, 1, per_word, slack)
+@given(
+    *(corpora(), st.randoms(use_true_random=False), st.integers(0, 30), st.integers(1, 5), st.sampled_from([1, 2])),
+    st.integers(1, 3),
+)
+def test_division_into_units_and_any_order_do_not_matter(corpus, chance, size, per_word, slack, at_once):
+    whole = corpus.sample(size, 1, per_word, slack, at_once)
     with patch.object(tokens, "_ROWS_AT_ONCE", 2), patch.object(sampling, "_ROWS_WORTH_MERGING", 1):
         units = [corpus.candidates(rows, 1, per_word, slack) for rows in divided(corpus, chance)]
-        assert select(iter(units), size, 1, per_word).to_pylist() == whole
+        assert select(iter(units), size, 1, per_word, at_once).to_pylist() == whole
     joined = pa.concat_tables(units)
     shuffled = joined.take(pa.array(chance.sample(range(joined.num_rows), joined.num_rows), pa.int64()))
-    assert select([shuffled], size, 1, per_word).to_pylist() == whole
+    assert select([shuffled], size, 1, per_word, at_once).to_pylist() == whole
 
 
 @given(corpora(), st.randoms(use_true_random=False), st.integers(1, 4), st.sampled_from([1, 2, NO_LIMIT]))
@@ -332,6 +378,7 @@ def test_fitted_per_word_reaches_the_budget_even_if_most_words_are_rare(counts, 
     assert within_reach <= max(4 * (size + len(counts)), 32 * len(counts))
     if counts and min(counts) * len(counts) >= size:
         assert per_word == default_per_word(max(size, 1), len(counts))
+    assert fitted_per_word(vocabulary, size, 50) == max(per_word, 200)
 
 
 def synthetic_units(units: int, rows: int, length: int = 25, words: int = 50_000):

@@ -155,8 +155,10 @@ def parts():
 
 def table(texts):
     """Paragraphs as the readers give them."""
-    place = {"source": "s", "article": "1", "title": "T", "revision": "9"}
-    return pa.Table.from_pylist([{**place, "paragraph": n, "text": text} for n, text in enumerate(texts)], PARAGRAPHS)
+    provenance = {"source": "s", "article": "1", "title": "T", "revision": "9"}
+    return pa.Table.from_pylist(
+        [{**provenance, "paragraph": n, "text": text} for n, text in enumerate(texts)], PARAGRAPHS
+    )
 
 
 def measure(wanted="", size=200_000, factor=4, worth=0.05):

@@ -20,8 +20,8 @@ def reason(text, language="en", **settings):
 
 def sentence(text):
     _, starts, ends = tokenize([text])
-    place = {"source": "dir/s", "article": "1", "title": "T", "revision": None, "paragraph": 0, "sentence": 0}
-    return {**place, "text": text, "token_starts": starts, "token_ends": ends}
+    provenance = {"source": "dir/s", "article": "1", "title": "T", "revision": None, "paragraph": 0, "sentence": 0}
+    return {**provenance, "text": text, "token_starts": starts, "token_ends": ends}
 
 
 CASES = [

@@ -114,7 +114,7 @@ def paragraph(number, text):
     return {"source": "s", "article": "1", "title": "T", "revision": "9", "paragraph": number, "text": text}
 
 
-def test_sentences_keep_their_place_and_never_cross_a_paragraph():
+def test_sentences_keep_their_provenance_and_never_cross_a_paragraph():
     rows = pa.Table.from_pylist(
         [paragraph(0, "One two. Three"), paragraph(1, "four. Five."), paragraph(2, " ")], PARAGRAPHS
     )
@@ -129,7 +129,7 @@ def test_sentences_keep_their_place_and_never_cross_a_paragraph():
     assert batch.rows["revision"].to_pylist() == ["9"] * 4
 
 
-def test_a_paragraph_that_is_none_is_quarantined_with_its_place_and_nothing_else_suffers():
+def test_a_paragraph_that_is_none_is_quarantined_with_its_provenance_and_nothing_else_suffers():
     texts = ["One two. Three", "a" * LONGEST_PARAGRAPH, "Four. " * (LONGEST_PARAGRAPH // 6 + 1), "Five. Six."]
     stage = SegmentSentences()
     stage.setup()
@@ -137,13 +137,13 @@ def test_a_paragraph_that_is_none_is_quarantined_with_its_place_and_nothing_else
     found = [(r["paragraph"], r["sentence"], r["text"]) for r in batch.rows.to_pylist()]
     assert found == [(0, 0, "One two."), (0, 1, "Three"), (1, 0, texts[1]), (3, 0, "Five."), (3, 1, "Six.")]
     (failure,) = batch.quarantined
-    assert failure["error"] == "a paragraph of 1,000,002 characters: more than 1,000,000 are not split"
+    assert failure["error"] == "the paragraph has 1,000,002 characters; the limit is 1,000,000"
     assert failure["record"] == {"source": "s", "article": "1", "paragraph": 2}
     counted = batch.stages["segment"]
     assert (counted.used, counted.rejected, counted.quarantined) == (3, {}, 1)
 
 
-def test_a_paragraph_that_takes_too_long_is_quarantined_with_its_place_and_nothing_else_suffers(monkeypatch):
+def test_a_paragraph_that_takes_too_long_is_quarantined_with_its_provenance_and_nothing_else_suffers(monkeypatch):
     monkeypatch.setattr(time_limit, "SECONDS", 0.1)
     stage = SegmentSentences()
     stage.setup()

@@ -29,23 +29,13 @@ from distiller.inference.word_distiller import WordDistiller
 from distiller.settings import BackboneSettings
 from distiller.words.backbone import NO_PIECE, Backbone
 from distiller.words.model import WordModel
-from tests.distiller.inference.test_use import command
-from tests.distiller.inference.test_use import model as saved  # noqa: F401 (a fixture)
+from tests.distiller.commands import command
 from tests.distiller.words.test_model import reference
 from tests.testing import triple_builds as support
 from tests.testing.frozen_models import save
 from tests.testing.tiny_masked_models import sentence
 
 DIMENSION = 16
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread():
-    """The matrices are so small that threads, on a busy machine, cost far more than they save."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")
@@ -68,8 +58,8 @@ def some_pairs(count):
     return [SentencePair(str(n), (texts[2 * n], texts[2 * n + 1]), float(n % 2)) for n in range(count)]
 
 
-def surfaces(places):
-    return [text[start:end] for text, (start, end) in places]
+def surfaces(occurrences):
+    return [text[start:end] for text, (start, end) in occurrences]
 
 
 # --- words ---
@@ -123,12 +113,12 @@ def test_each_text_gives_one_word_and_its_length():
 def test_frequent_words_are_on_both_sides_and_no_text_is():
     texts = some_texts(300)
     items = frequent_words(texts)
-    words = np.array([surface.lower() for surface in surfaces(items.places)])
+    words = np.array([surface.lower() for surface in surfaces(items.occurrences)])
     for label in np.unique(items.targets):
         assert len(set(words[items.targets == label])) == 1
         assert set(items.held_out[items.targets == label]) == {True, False}
         assert 4 <= (items.targets == label).sum() <= 40
-    of_texts = np.array([text for text, _ in items.places])
+    of_texts = np.array([text for text, _ in items.occurrences])
     assert not {*of_texts[items.held_out]} & {*of_texts[~items.held_out]}
 
 
@@ -139,7 +129,7 @@ def test_parts_of_speech_are_of_words_that_have_one_and_of_each_lemma_a_single_o
         "A famous river in asia had ice, built by.",
     ]
     items = parts_of_speech(texts)
-    found = dict(zip(surfaces(items.places), items.targets.tolist(), strict=True))
+    found = dict(zip(surfaces(items.occurrences), items.targets.tolist(), strict=True))
     assert found == {"quickly": 3, "built": 1, "mountain": 0, "famous": 2, "river": 0}
 
 
@@ -158,7 +148,7 @@ def test_scores_of_the_sts_benchmark_are_labels_or_nothing(tmp_path):
     pairs = read_sentence_pairs(tmp_path, said.append)
     assert [pair.gold for pair in pairs] == [1, 1, 0, 0]
     (line,) = said
-    assert line.endswith("sts-dev.csv: 2 paraphrases, 2 pairs that are none; 1 lines skipped")
+    assert line.endswith("sts-dev.csv: 2 paraphrases, 2 other pairs; 1 lines skipped")
 
 
 def test_labels_of_paws_go_before(tmp_path):
@@ -364,7 +354,7 @@ def test_attention_is_that_of_pytorch(model, backbone):
     text = "the castle stood"
     attention = analyse(model, [], [text], lambda line: None).attention
     assert (attention.words, attention.layers) == (1, [3, 4])
-    found = sentence_lengths([text], 0).places[0]
+    found = sentence_lengths([text], 0).occurrences[0]
     states = torch.from_numpy(backbone.states(*([each] for each in found))[0])
     for name in ("meaning", "context"):
         layer = reference(model.model, getattr(model.model, name)).eval()
@@ -421,7 +411,7 @@ def test_nothing_to_analyse_with_is_an_error(model):
         analyse(model, [], ["42", ""])
 
 
-def test_the_command_analyses_a_model_from_its_files_to_a_file(saved, tmp_path):  # noqa: F811
+def test_the_command_analyses_a_model_from_its_files_to_a_file(model_path, tmp_path):
     texts = support.sentences(120, seed=6)
     write(
         tmp_path / "eval" / "stsb" / "sts-dev.csv",
@@ -432,8 +422,10 @@ def test_the_command_analyses_a_model_from_its_files_to_a_file(saved, tmp_path):
     )
     write(tmp_path / "texts.txt", *support.sentences(200, seed=7), "")
     out = tmp_path / "analysis.json"
-    printed = command("analyze", saved, "--data", tmp_path / "eval", "--texts", tmp_path / "texts.txt", "--json", out)
-    for shown in ("30 paraphrases, 30 pairs", "attention to layers", "mean cosine", "sentence length", str(out)):
+    printed = command(
+        "analyze", model_path, "--data", tmp_path / "eval", "--texts", tmp_path / "texts.txt", "--json", out
+    )
+    for shown in ("30 paraphrases, 30 other pairs", "attention to layers", "mean cosine", "sentence length", str(out)):
         assert shown in printed
     found = json.loads(out.read_text())
     assert found["attention"]["layers"] == [2, 3]
@@ -442,7 +434,7 @@ def test_the_command_analyses_a_model_from_its_files_to_a_file(saved, tmp_path):
         "common words in non-paraphrases",
     ]
     assert found["probes"][0]["scores"].keys() == {"meaning", "context", "baseline"}
-    with pytest.raises(ConfigError, match="there is no folder"):
-        command("analyze", saved, "--data", tmp_path / "eval", "--json", tmp_path / "absent" / "out.json")
+    with pytest.raises(ConfigError, match="no such folder: "):
+        command("analyze", model_path, "--data", tmp_path / "eval", "--json", tmp_path / "absent" / "out.json")
     with pytest.raises(ConfigError, match=r"no\.txt"):
-        command("analyze", saved, "--data", tmp_path / "eval", "--texts", tmp_path / "no.txt")
+        command("analyze", model_path, "--data", tmp_path / "eval", "--texts", tmp_path / "no.txt")

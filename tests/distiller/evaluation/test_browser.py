@@ -3,7 +3,7 @@
 import pytest
 
 from distiller.evaluation.page import to_html
-from distiller.evaluation.report import Comparison, Difference, Evaluation
+from distiller.evaluation.report import Comparison, Evaluation, TaskDifference
 from distiller.evaluation.results import Skipped
 from tests.distiller.evaluation.test_report import rated, sts, wic
 from tests.testing.pages import assert_fits
@@ -15,7 +15,7 @@ LONG = "Donaudampfschifffahrtsgesellschaft" * 9
 def path(tmp_path):
     """An evaluation with all that there may be, of a model with a long name."""
     results = [wic(skipped=[Skipped(LONG, LONG)]), rated(), rated(LONG[:40]), sts()]
-    compared = Comparison(LONG, [Difference("WiC", "meaning", 0.02, 0.01, 0.03, 0.0001)])
+    compared = Comparison(LONG, [TaskDifference("WiC", "meaning", 0.02, 0.01, 0.03, 0.0001)])
     path = tmp_path / "evaluation.html"
     path.write_text(to_html(Evaluation(LONG, LONG, results, 75.4, compared)))
     return path

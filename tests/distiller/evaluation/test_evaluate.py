@@ -1,6 +1,7 @@
 """Benchmarks run on a model: from files in a folder to scores, tables and a page."""
 
 import json
+import re
 import shutil
 from dataclasses import replace
 from itertools import pairwise
@@ -18,8 +19,9 @@ from distiller.settings import BackboneSettings, TrainSettings
 from distiller.words.backbone import Backbone
 from distiller.words.model import WordModel
 from distiller.words.saved import SavedModel, evaluation_in, put_in_card, write_saved
-from tests.distiller.inference.test_use import VALIDATION, command, model  # noqa: F401 (a fixture)
+from tests.distiller.commands import command
 from tests.testing import triple_builds as support
+from tests.testing.word_models import VALIDATION
 
 
 @pytest.fixture(scope="module")
@@ -66,13 +68,15 @@ def test_the_encoder_gives_what_the_library_gives(loaded):
 
 def test_an_evaluation_has_all_kinds_and_a_comparison_with_the_frozen_model(loaded, data):
     evaluation = evaluate(loaded, "mine", str(data))
-    assert [result.task for result in evaluation.results] == ["WiC dev", "STS-B dev"]
-    assert [result.items for result in evaluation.results] == [20, 40]
+    assert [result.label for result in evaluation.results] == ["WiC dev", "WiC dev, AUC", "STS-B dev"]
+    assert [result.items for result in evaluation.results] == [20, 20, 40]
     assert set(evaluation.results[0].scores) == {"meaning", "context", "baseline"}
     assert evaluation.compared is not None
     for result, difference in zip(evaluation.results, evaluation.compared.differences, strict=True):
         wanted = result.scores["meaning"].value - result.scores["baseline"].value
         assert difference.difference == pytest.approx(wanted)
+        assert difference.low <= difference.difference <= difference.high
+        assert (difference.task, difference.metric) == (result.task, result.metric)
 
 
 def test_a_model_is_as_good_as_itself(loaded, data):
@@ -85,9 +89,9 @@ def judged(count, missing=(), seed=0):
     """Items whose similarities say something of gold; those that are missing could not be encoded."""
     random = np.random.default_rng(seed)
     gold = random.normal(size=count)
-    reasons = ["too long" if place in missing else None for place in range(count)]
+    reasons = ["too long" if index in missing else None for index in range(count)]
     similarities = {"meaning": gold + random.normal(size=count), "baseline": gold}
-    return Judged([str(place) for place in range(count)], gold, similarities, reasons)
+    return Judged([str(index) for index in range(count)], gold, similarities, reasons)
 
 
 def test_items_are_paired_by_what_they_are_and_not_by_how_many():
@@ -143,7 +147,7 @@ def test_texts_that_the_model_reads_nothing_in_cost_one_run(loaded, monkeypatch)
     monkeypatch.setattr(Backbone, "piece_states", lambda self, some: seen.append(len(some)) or run(self, some))
     sentences, missing = ModelEncoder(loaded).sentences(["\u200b", *texts, "\u200b \u200b", "\u200d"])
     assert seen == [12]
-    assert [place for place, reason in enumerate(missing) if reason] == [0, 10, 11]
+    assert [index for index, reason in enumerate(missing) if reason] == [0, 10, 11]
     np.testing.assert_allclose(sentences["context"][1:10], loaded.encode_sentences(texts, output="context"), atol=1e-5)
     only, missing = ModelEncoder(loaded).sentences(["\u200b", "\u200d"])
     assert not only["meaning"].any()
@@ -156,66 +160,72 @@ def test_a_baseline_has_one_kind(loaded, data):
     assert evaluation.compared is None
 
 
-def test_the_command_prints_a_table_and_writes_files(model, data, tmp_path):  # noqa: F811
+def test_the_command_prints_a_table_and_writes_files(model_path, data, tmp_path):
     files = {name: tmp_path / f"out.{name}" for name in ("json", "markdown", "report")}
     options = [part for name, path in files.items() for part in (f"--{name}", path)]
-    printed = command("evaluate", model, "--data", data, *options)
+    printed = command("evaluate", model_path, "--data", data, *options)
     assert "WiC dev" in printed
     assert json.loads(files["json"].read_text())["results"][0]["items"] == 20
-    assert "| WiC dev |" in files["markdown"].read_text()
+    for metric in ("accuracy", "AUC"):
+        assert files["markdown"].read_text().count(f"| WiC dev | {metric} | 20 |") == 2  # difference and score
+    shown = (printed, files["markdown"].read_text(), files["report"].read_text())
+    assert all(text.index("compared with the frozen model") < text.index("bootstrap intervals") for text in shown)
+    sentence = json.loads(files["json"].read_text())["verdict"]
+    assert re.match(r"Meaning vectors are .* of 2 sets", sentence)
+    assert all(sentence[:50] in text for text in shown)
     assert files["report"].read_text().startswith("<!DOCTYPE html>")
 
 
-def test_the_command_says_what_is_done_while_it_runs_and_then_what_was_left_out(model, data, tmp_path):  # noqa: F811
+def test_the_command_says_what_is_done_while_it_runs_and_then_what_was_left_out(model_path, data, tmp_path):
     copied = shutil.copytree(data, tmp_path / "eval")
     with (copied / "stsb" / "sts-dev.csv").open("a") as file:
         file.write("g\tf\t2017\t99\tno number\ta\tb\n")
-    printed = command("evaluate", model, "--data", copied, "--tasks", "wic,stsb")
+    printed = command("evaluate", model_path, "--data", copied, "--tasks", "wic,stsb")
     before, _, after = printed.partition("bootstrap intervals")
     assert before.index("WiC dev: meaning") < before.index("STS-B dev: meaning") < before.index("items")
-    assert "STS-B dev: left out 1 × " in after
+    assert "STS-B dev: skipped 1 × " in after
 
 
 def test_the_command_wants_one_model(data):
-    with pytest.raises(ConfigError, match="give one of MODEL, --baseline and --static"):
+    with pytest.raises(ConfigError, match="give exactly one of MODEL, --baseline and --static"):
         command("evaluate", "--data", data)
 
 
 @pytest.mark.parametrize("option", ["--json", "--markdown", "--report"])
-def test_a_file_that_cannot_be_written_is_refused_first(model, data, tmp_path, monkeypatch, option):  # noqa: F811
+def test_a_file_that_cannot_be_written_is_refused_first(model_path, data, tmp_path, monkeypatch, option):
     monkeypatch.setattr(running, "evaluate", None)
     for path, message in (
-        (tmp_path / "absent" / "out", "there is no folder .*absent; make it first"),
-        (tmp_path, "is a folder: give the name of a file in it"),
+        (tmp_path / "absent" / "out", "no such folder: .*absent; create it first"),
+        (tmp_path, "is a folder; give a file name"),
         (f"{tmp_path}/absent/", "is a folder"),
     ):
         with pytest.raises(ConfigError, match=message):
-            command("evaluate", model, "--data", data, option, path)
+            command("evaluate", model_path, "--data", data, option, path)
 
 
 @pytest.fixture(scope="module")
-def compared(model, tmp_path_factory):  # noqa: F811
+def compared(model_path, tmp_path_factory):
     """Another model, whose frozen one is no longer where it was; and where that one is now."""
     folder = tmp_path_factory.mktemp("compared")
-    backbone = shutil.copytree(Path(model).parent / "backbone", folder / "moved")
+    backbone = shutil.copytree(Path(model_path).parent / "backbone", folder / "moved")
     named = BackboneSettings(model=str(folder / "absent"))
     settings = TrainSettings(corpus="none", output="none", backbone=named, heads=4)
     write_saved(str(folder / "model"), SavedModel.of(WordModel(16, 4, seed=9), settings, [2, 3], {}, VALIDATION))
     return folder / "model", backbone
 
 
-def test_a_model_is_compared_with_another_on_a_frozen_model_of_its_own(model, data, compared, tmp_path):  # noqa: F811
+def test_a_model_is_compared_with_another_on_a_frozen_model_of_its_own(model_path, data, compared, tmp_path):
     options = ("--data", data, "--tasks", "stsb", "--json", tmp_path / "out.json", "--compare", compared[0])
-    printed = command("evaluate", model, *options, "--compare-backbone", compared[1])
+    printed = command("evaluate", model_path, *options, "--compare-backbone", compared[1])
     assert "compared with" in printed
     (found,) = json.loads((tmp_path / "out.json").read_text())["compared"]["differences"]
     assert (found["kind"], found["items"], found["unpaired"]) == ("meaning", 40, 0)
     with pytest.raises(CorpusgenError, match="absent"):
-        command("evaluate", model, *options, "--backbone", compared[1])
+        command("evaluate", model_path, *options, "--backbone", compared[1])
 
 
-def test_a_frozen_model_is_compared_with_a_trained_one(model, data, compared, tmp_path):  # noqa: F811
-    backbone = Path(model).parent / "backbone"
+def test_a_frozen_model_is_compared_with_a_trained_one(model_path, data, compared, tmp_path):
+    backbone = Path(model_path).parent / "backbone"
     options = ("--data", data, "--tasks", "stsb", "--json", tmp_path / "out.json", "--compare", compared[0])
     command("evaluate", "--baseline", backbone, *options, "--compare-backbone", compared[1])
     found = json.loads((tmp_path / "out.json").read_text())
@@ -249,11 +259,11 @@ def test_static_vectors_are_compared_with_others(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--static", "v.txt", "--backbone", "b"), "--backbone: only a trained model"),
-        (("--baseline", "bert", "--backbone", "b"), "--backbone: only a trained model"),
-        (("--static", "v.txt", "--compare", "w.txt", "--compare-backbone", "b"), "no other trained model"),
-        (("runs/mine", "--compare-backbone", "b"), "no other trained model"),
-        (("owner/name", "--card"), "only the card of a model in a folder or on S3"),
+        (("--static", "v.txt", "--backbone", "b"), "--backbone: only for a trained model"),
+        (("--baseline", "bert", "--backbone", "b"), "--backbone: only for a trained model"),
+        (("--static", "v.txt", "--compare", "w.txt", "--compare-backbone", "b"), "only together with --compare"),
+        (("runs/mine", "--compare-backbone", "b"), "only together with --compare"),
+        (("owner/name", "--card"), "only a model in a folder or on S3"),
     ],
 )
 def test_options_that_would_be_ignored_are_refused(data, arguments, message):
@@ -261,24 +271,24 @@ def test_options_that_would_be_ignored_are_refused(data, arguments, message):
         command("evaluate", *arguments, "--data", data)
 
 
-def test_the_table_goes_into_the_card_in_the_place_of_an_earlier_one(model, data, tmp_path):  # noqa: F811
-    copy = shutil.copytree(model, tmp_path / "model")
+def test_the_table_goes_into_the_card_in_the_place_of_an_earlier_one(model_path, data, tmp_path):
+    copy = shutil.copytree(model_path, tmp_path / "model")
     for tasks in ("wic", "stsb"):
         command("evaluate", copy, "--data", data, "--tasks", tasks, "--card")
     card = (copy / "README.md").read_text()
-    assert card.startswith((Path(model) / "README.md").read_text().rstrip())
+    assert card.startswith((Path(model_path) / "README.md").read_text().rstrip())
     assert card.count("## Evaluation") == 1
     assert "| STS-B dev |" in card
     assert "WiC" not in card
-    with pytest.raises(ConfigError, match="only a trained model has a card"):
-        command("evaluate", "--baseline", model, "--data", data, "--card")
-    with pytest.raises(ConfigError, match="only the card of a model in a folder or on S3"):
+    with pytest.raises(ConfigError, match="--card: only for a trained model"):
+        command("evaluate", "--baseline", model_path, "--data", data, "--card")
+    with pytest.raises(ConfigError, match="only a model in a folder or on S3"):
         put_in_card("owner/name", "")
 
 
 @pytest.mark.parametrize("after", ["", "## Licence\n\nMine.\n", "# Notes\n\n### Evaluation\n\nOf my own.\n"])
-def test_a_card_keeps_what_its_owner_wrote(model, tmp_path, after):  # noqa: F811
-    copy = shutil.copytree(model, tmp_path / "model")
+def test_a_card_keeps_what_its_owner_wrote(model_path, tmp_path, after):
+    copy = shutil.copytree(model_path, tmp_path / "model")
     before = "# A model\n\n## Evaluation data\n\nNone.\n"
     (copy / "README.md").write_text(before + ("\n" + after if after else ""))
     put_in_card(str(copy), "| first |\n")

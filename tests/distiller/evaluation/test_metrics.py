@@ -12,6 +12,7 @@ from hypothesis.extra import numpy as arrays
 from corpusgen.errors import ConfigError
 from distiller.evaluation.metrics import (
     accuracy,
+    auc,
     best_threshold,
     bootstrap,
     cosines,
@@ -117,22 +118,69 @@ def test_a_zero_vector_is_like_nothing_and_an_infinite_one_has_no_cosine():
 # --- threshold ---
 
 
-def test_the_lowest_of_equally_good_thresholds_is_taken():
-    assert best_threshold(np.array([0.2, 0.4, 0.6]), [0, 1, 1]) == 0.21
-    assert best_threshold(np.array([0.25, 0.3]), [1, 1]) == 0
-    assert best_threshold(np.array([-0.5, -0.1]), [0, 0]) == 0
+def test_a_threshold_lies_between_its_neighbours():
+    assert best_threshold([0.2, 0.4, 0.6], [0, 1, 1]) == pytest.approx(0.3)
+    assert best_threshold([0.9912, 0.9871, 0.9908], [1, 0, 0]) == pytest.approx(0.991)
 
 
-def test_a_similarity_at_the_threshold_is_the_same():
-    assert best_threshold(np.array([0.29, 0.3]), [0, 1]) == 0.3
+def test_the_middle_of_equally_good_thresholds_is_taken():
+    assert best_threshold([0.1, 0.2, 0.3, 0.4], [1, 0, 1, 0]) == pytest.approx(0.25)  # of it and both ends
+    assert best_threshold([0.1, 0.2, 0.3, 0.4], [0, 1, 0, 1]) == pytest.approx(0.15)  # of it and .35
+    assert best_threshold([0.5, 0.5], [0, 1]) == pytest.approx(-1.5)  # of both ends
 
 
-@given(st.lists(st.tuples(st.integers(-20, 120), st.booleans()), min_size=1, max_size=30))
+@pytest.mark.parametrize("same", [0, 1])
+def test_where_all_items_are_alike_so_is_every_decision(same):
+    threshold = best_threshold([0.3, 0.5], [same, same])
+    assert [cosine >= threshold for cosine in (-0.99, 0.2, 0.4, 0.6, 1)] == [same] * 5
+
+
+def test_neighbouring_numbers_are_told_apart():
+    low = 0.7
+    high = np.nextafter(low, 1)
+    assert best_threshold([low, high], [0, 1]) == high
+
+
+COSINES = st.one_of(st.integers(-4, 4).map(lambda value: value / 4), st.floats(-1, 1))
+
+
+@given(st.lists(st.tuples(COSINES, st.booleans()), min_size=1, max_size=30))
 def test_no_other_threshold_is_better(items):
     similarities, gold = (np.array(values) for values in zip(*items, strict=True))
-    similarities = similarities / 100
-    scores = [np.mean((similarities >= step / 100) == gold) for step in range(101)]
-    assert best_threshold(similarities, gold) == scores.index(max(scores)) / 100
+    best = np.mean((similarities >= best_threshold(similarities, gold)) == gold)
+    every = [-3, *similarities, 3]  # what is decided changes at the similarities only
+    assert best == max(np.mean((similarities >= threshold) == gold) for threshold in every)
+
+
+@given(st.lists(st.tuples(COSINES, st.booleans()), min_size=1, max_size=30), st.randoms())
+def test_a_threshold_does_not_depend_on_the_order_of_the_items(items, random):
+    shuffled = random.sample(items, len(items))
+    assert best_threshold(*zip(*items, strict=True)) == best_threshold(*zip(*shuffled, strict=True))
+
+
+# --- area under the ROC curve ---
+
+
+@given(st.lists(st.tuples(VALUES, st.booleans()), max_size=30))
+def test_the_area_is_the_share_of_pairs_in_order(items):
+    same, others = ([value for value, gold in items if gold is wanted] for wanted in (True, False))
+    pairs = [(a > b) + (a == b) / 2 for a in same for b in others]
+    predicted, gold = (np.array(values) for values in zip(*items, strict=True)) if items else (np.empty(0),) * 2
+    assert auc(predicted, gold) == pytest.approx(np.mean(pairs) if pairs else np.nan, nan_ok=True)
+    assert auc(-predicted, gold) == pytest.approx(1 - np.mean(pairs) if pairs else np.nan, nan_ok=True)
+
+
+def test_the_area_of_many_is_that_of_each():
+    generator = np.random.default_rng(0)
+    predicted, gold = generator.integers(6, size=(20, 15)), generator.integers(2, size=(20, 15))
+    assert auc(predicted, gold) == pytest.approx([float(auc(*row)) for row in zip(predicted, gold, strict=True)])
+
+
+def test_an_area_of_what_is_not_a_number_is_none():
+    assert np.isnan(auc([0.1, np.nan, 0.3], [1, 0, 1]))
+    assert auc(np.array([[0.1, 0.2], [np.nan, 0.2]]), np.array([[0, 1], [0, 1]])) == pytest.approx(
+        [1, np.nan], nan_ok=True
+    )
 
 
 # --- intervals ---

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.real
 
 def marked_words(items):
     assert not items.skipped
-    found = [tuple(text[start:end] for text, (start, end) in pair.places) for pair in items.pairs]
+    found = [tuple(text[start:end] for text, (start, end) in pair.occurrences) for pair in items.pairs]
     assert all(word and word == word.strip() for pair in found for word in pair)
     return found
 

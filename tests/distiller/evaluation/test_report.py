@@ -15,9 +15,9 @@ from rich.console import Console
 from distiller.evaluation.page import to_html
 from distiller.evaluation.report import (
     Comparison,
-    Difference,
     Evaluation,
     Row,
+    TaskDifference,
     compared_cells,
     comparison_table,
     from_markdown,
@@ -25,8 +25,10 @@ from distiller.evaluation.report import (
     note,
     rows,
     table,
+    terminal,
     to_json,
     to_markdown,
+    verdict,
 )
 from distiller.evaluation.results import Score, Skipped, TaskResult
 from tests.testing.pages import Page, assert_pictures_speak, assert_stands_alone
@@ -72,9 +74,9 @@ def sts():
 def evaluation():
     skipped = [Skipped("1", "<script>alert(1)</script>"), Skipped("2", "cut | off"), Skipped("3", "cut | off")]
     differences = [
-        Difference("WiC", "meaning", 0.02, 0.01, 0.03, 0.0001, 199, 2),
-        Difference("USim", "meaning", -0.01, -0.03, 0.01, 0.4, 150, 0),
-        Difference("STS 2012", "meaning", math.nan, math.nan, math.nan, math.nan, 0, 1099),
+        TaskDifference("WiC", "meaning", 0.02, 0.01, 0.03, 0.0001, 199, 2, "accuracy"),
+        TaskDifference("USim", "meaning", -0.01, -0.03, 0.01, 0.4, 150, 0, "Spearman"),
+        TaskDifference("STS 2012", "meaning", math.nan, math.nan, math.nan, math.nan, 0, 1099, "Pearson"),
     ]
     return Evaluation("runs/a_b", "bert", [wic(skipped=skipped), rated(), sts()], 75.4, Comparison("old", differences))
 
@@ -129,8 +131,8 @@ class TestTable:
     def test_says_where_the_papers_figures_are_of_other_items(self):
         elsewhere = Evaluation("m", "bert", [replace(wic(), task="WiC dev", paper_items="test set")], 1.0)
         assert re.split(r"\s{2,}", printed(table(elsewhere)).splitlines()[3].strip())[:2] == ["paper, test set", "65.0"]
-        assert "in part of other items" in note(elsewhere)
-        assert "in part of other items" not in note(Evaluation("m", "bert", [wic()], 1.0))
+        assert "some of them for other items" in note(elsewhere)
+        assert "some of them for other items" not in note(Evaluation("m", "bert", [wic()], 1.0))
 
     def test_shows_what_is_published_of_other_static_vectors(self):
         published = {"X2Static BERT-12 para": 0.7555, "ASE BERT-12 best layer": 0.6948}
@@ -149,10 +151,87 @@ class TestTable:
     def test_shows_differences_to_another_model(self, evaluation):
         lines = printed(comparison_table(evaluation.compared)).splitlines()
         items = ["199", "+2", "unpaired"]
-        assert lines[2].split() == ["WiC", "meaning", *items, "+2.0", "[+1.0,", "+3.0]", "<0.001"]
+        assert lines[0].strip() == "meaning vectors compared with old"
+        assert lines[2].split() == ["WiC", "accuracy", *items, "+2.0", "[+1.0,", "+3.0]", "<0.001"]
         assert lines[3].split()[2] == "150"
         assert lines[3].split()[-1] == "0.400"
         assert lines[4].split()[-5:] == ["0", "+1,099", "unpaired", "–", "–"]
+
+    def test_comes_after_the_verdict_and_the_differences(self, evaluation):
+        said, differences, scores = terminal(evaluation)
+        assert str(said).strip() == verdict(evaluation)
+        assert printed(differences) == printed(comparison_table(evaluation.compared))
+        assert printed(scores) == printed(table(evaluation))
+        assert len(list(terminal(baseline_only()))) == 1
+
+
+def differing(*differences, other="the frozen model", kind="meaning"):
+    """An evaluation with differences of these names, values and intervals, each five points wide to either side."""
+    named = [
+        TaskDifference(task, kind, value, value - 0.05, value + 0.05, 0.5, 9, 0, "Spearman")
+        for task, value in differences
+    ]
+    return Evaluation("m", "b", [], 1.0, Comparison(other, named))
+
+
+class TestVerdict:
+    @pytest.mark.parametrize(
+        ("differences", "sentence"),
+        [
+            (
+                [("A", 0.06), ("B", 0.07), ("C", -0.01)],
+                "above the frozen model on 2 of 3 sets and not distinguishable on the other; the clearest gain is B, "
+                "+7.0 [+2.0, +12.0].",
+            ),
+            (
+                [("A", 0.08), ("B", 0.06)],
+                "above the frozen model on all 2 sets; the clearest gain is A, +8.0 [+3.0, +13.0].",
+            ),
+            (
+                [("A", 0.01), ("B", -0.06), ("C", 0.02), ("D", -0.04)],
+                "below the frozen model on 1 of 4 sets and not distinguishable on the other 3; the clearest loss is B, "
+                "-6.0 [-11.0, -1.0].",
+            ),
+            ([("A", -0.06)], "below the frozen model on the only set; the clearest loss is A, -6.0 [-11.0, -1.0]."),
+            (
+                [("A", 0.06), ("B", -0.06), ("C", -0.09), ("D", 0.02), ("E", 0)],
+                "above the frozen model on 1 of 5 sets, below the frozen model on 2 of 5 sets and not distinguishable "
+                "on the other 2; the clearest gain is A, +6.0 [+1.0, +11.0] and the clearest loss is C, "
+                "-9.0 [-14.0, -4.0].",
+            ),
+            (
+                [("A", 0.06), ("B", -0.06)],
+                "above the frozen model on 1 of 2 sets and below the frozen model on 1 of 2 sets; the clearest gain "
+                "is A, +6.0 [+1.0, +11.0] and the clearest loss is B, -6.0 [-11.0, -1.0].",
+            ),
+            ([("A", 0.04), ("B", -0.05)], "not distinguishable from the frozen model on any of 2 sets."),
+            ([("A", 0.04)], "not distinguishable from the frozen model on the only set."),
+        ],
+    )
+    def test_says_where_and_how_clearly(self, differences, sentence):
+        assert verdict(differing(*differences)) == f"Meaning vectors are {sentence}"
+
+    def test_the_clearest_is_the_surest_and_not_the_largest(self):
+        evaluation = differing(("narrow", 0.06), ("wide", 0.10))
+        wide = replace(evaluation.compared.differences[1], low=0.001, high=0.2)
+        evaluation.compared.differences[1] = wide
+        assert "the clearest gain is narrow, +6.0" in verdict(evaluation)
+
+    def test_counts_a_set_once_and_only_if_it_was_compared(self):
+        evaluation = differing(("A", 0.06), ("B", 0.01))
+        first = evaluation.compared.differences[0]
+        unknown = replace(first, task="C", difference=math.nan, low=math.nan, high=math.nan)
+        evaluation.compared.differences.extend([replace(first, metric="AUC", second=True), unknown])
+        assert "on 1 of 2 sets" in verdict(evaluation)
+        evaluation.compared.differences[:] = [unknown]
+        assert verdict(evaluation) == ""
+
+    def test_names_what_is_compared(self):
+        said = verdict(differing(("A", 0.06), other="old.vec", kind="static"))
+        assert said.startswith("Static vectors are above old.vec on the only set")
+
+    def test_says_nothing_where_nothing_is_compared(self):
+        assert verdict(baseline_only()) == ""
 
 
 class TestJson:
@@ -171,7 +250,7 @@ class TestJson:
 
     def test_leaves_single_items_out(self, evaluation):
         text = json.dumps(to_json(evaluation))
-        for name in ("similarities", "gold", "places"):
+        for name in ("similarities", "gold", "item_indices"):
             assert name not in text
 
     def test_rounds_also_what_numpy_made(self):
@@ -185,24 +264,26 @@ class TestMarkdown:
     def test_rows_have_as_many_cells_as_the_head(self, evaluation, named):
         evaluation.results.append(TaskResult(named, "Spearman", 0, {}))
         blocks = to_markdown(evaluation).split("\n\n")
-        for block, cells in ((blocks[0], 6), (blocks[3], 5)):
+        for block, cells in ((blocks[2], 5), (blocks[4], 6)):
             assert {len(re.findall(r"(?<!\\)\|", line)) for line in block.splitlines()} == {cells + 1}
 
     def test_says_what_intervals_are_and_counts_skipped_items_by_reason(self, evaluation):
         text = to_markdown(evaluation)
-        assert "bootstrap intervals of 95 %" in text
+        assert "95 % bootstrap intervals" in text
         assert r"- WiC: 2 × cut \| off; 1 × \<script>alert(1)\</script>" in text
         assert "**72.0 [71.0, 73.0]**" in text
 
     @given(st.text(), st.text())
     def test_can_be_read_again(self, task, metric):
         results = [wic(), TaskResult(task, metric, 3, {"meaning": Score(0.5, 0.4, 0.6)}, [Skipped("1", "* cut _ off")])]
-        written = Evaluation("m", "b", results, 1.0, Comparison("old", [Difference(task, "meaning", 0, 0, 0, 1)]))
-        scores, told, compared, differences, *_ = from_markdown(to_markdown(written))
+        differences = [TaskDifference(task, "meaning", 0.2, 0.1, 0.3, 0, 3, 0, metric)]
+        written = Evaluation("m", "b", results, 1.0, Comparison("old", differences))
+        said, compared, differences, _, scores, told, *_ = from_markdown(to_markdown(written))
         shown = list(rows(written))
+        assert said == one_line(verdict(written))
         assert scores == (heads(written), [Row(row.role, list(map(one_line, row.cells)), row.best) for row in shown])
         assert told == note(written)
-        assert compared == "Compared with old:"
+        assert compared == "Meaning vectors compared with old:"
         cells = [list(map(one_line, cells)) for cells in compared_cells(written.compared)]
         assert [row.cells for row in differences[1]] == cells
 
@@ -220,7 +301,26 @@ class TestHtml:
         assert page.count("table") == 3  # scores, with parts, differences
         assert page.count("svg") == 1 + 3 + 1  # scores, WiC by kind, USim by kind
         assert "72.0 [71.0, 73.0]" in page.text
-        assert "threshold 0.40" in page.text
+        assert "threshold 0.400" in page.text
+
+    def test_begins_with_the_verdict_and_the_differences(self, evaluation):
+        text = Page(to_html(evaluation)).text
+        places = [text.index(part) for part in (verdict(evaluation), "+2.0 [+1.0, +3.0]", "72.0 [71.0, 73.0]")]
+        assert places == sorted(places)
+        assert "Meaning vectors compared with old" in text
+
+    def test_a_second_figure_has_a_bar_of_its_own_but_no_pictures(self, evaluation):
+        evaluation.results.append(replace(wic(), metric="AUC", second=True))
+        page = Page(to_html(evaluation))
+        assert page.count("svg") == 1 + 3 + 1
+        assert "WiC, AUC: baseline 65.0" in next(found["aria-label"] for tag, found in page.elements if tag == "svg")
+
+    def test_a_threshold_beyond_all_similarities_does_not_stretch_the_picture(self):
+        def span(threshold):
+            scores = {kind: replace(score, threshold=threshold) for kind, score in wic().scores.items()}
+            return to_html(Evaluation("m", "b", [replace(wic(), scores=scores)], 1.0)).count("−")
+
+        assert span(-1.6) == span(0.4)
 
     def test_needs_nothing_from_elsewhere(self, evaluation):
         assert_stands_alone(to_html(evaluation))
@@ -228,7 +328,7 @@ class TestHtml:
 
     def test_takes_no_text_for_html(self, evaluation):
         evaluation.model = "<script>m</script>"
-        evaluation.compared = Comparison("<script>o</script>", [Difference("<script>", "<b>", 0, 0, 0, 1)])
+        evaluation.compared = Comparison("<script>o</script>", [TaskDifference("<script>", "<b>", 0, 0, 0, 1)])
         evaluation.results.append(TaskResult('<script>"$t$', "<script>", 1, {'<script>"': Score(0.5, 0.4, 0.6)}))
         evaluation.results.append(rated('"><script>'))
         text = to_html(evaluation)

@@ -108,7 +108,7 @@ def test_unknown_and_absent_tasks_are_refused(tmp_path):
     with pytest.raises(ConfigError, match=r"EN-RG-65\.txt"):
         find_static_tasks(tmp_path)
     write(tmp_path, "EN-RG-65.txt", "a b 4")
-    with pytest.raises(ConfigError, match="no task rg: the tasks are RG-65, WS-353"):
+    with pytest.raises(ConfigError, match="no such task: rg; choose from RG-65, WS-353"):
         find_static_tasks(tmp_path, ["rg"])
-    with pytest.raises(ConfigError, match="no file of the task MEN: there are RG-65"):
+    with pytest.raises(ConfigError, match="no file for the task MEN; found only RG-65"):
         find_static_tasks(tmp_path, ["MEN"])

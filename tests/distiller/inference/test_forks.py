@@ -128,7 +128,14 @@ def test_a_fork_cannot_use_a_gpu_and_says_what_to_do(folder, monkeypatch):
     model = WordDistiller.from_pretrained(folder, device="cpu")
     monkeypatch.setattr(model.backbone, "_device", torch.device("cuda"))
     monkeypatch.setattr(torch.cuda, "_is_in_bad_fork", lambda: True)
-    with pytest.raises(StageError, match=r"CUDA does not work in forks: load the model in the new process"):
+    with pytest.raises(StageError, match=r"CUDA does not work after a fork; load the model in the new process"):
         model.encode(TEXT, RIVER)
-    with pytest.raises(StageError, match="CUDA does not work in forks"):
+    with pytest.raises(StageError, match="CUDA does not work after a fork"):
         model.encode_sentences(TEXT)
+
+
+def test_a_torch_that_cannot_tell_a_fork_is_taken_at_its_word(folder, monkeypatch):
+    model = WordDistiller.from_pretrained(folder, device="cpu")
+    monkeypatch.setattr(model.backbone, "_device", torch.device("cuda"))
+    monkeypatch.delattr(torch.cuda, "_is_in_bad_fork")
+    assert model.backbone.device.type == "cuda"

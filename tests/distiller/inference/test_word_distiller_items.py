@@ -18,7 +18,7 @@ from distiller.errors import (
     WordNotFoundError,
     WordTooLongError,
 )
-from distiller.inference import word_distiller
+from distiller.inference import vectors as vectors_module
 from distiller.inference.spans import find_word
 from distiller.words.model import Distilled
 from tests.testing.frozen_models import LONGEST, some_items
@@ -28,7 +28,7 @@ from tests.testing.word_models import RIVER, TEXT, near
 
 
 def test_a_stream_takes_no_more_than_it_needs_and_equals_a_call(model, monkeypatch):
-    monkeypatch.setattr(word_distiller, "_TEXTS_AT_ONCE", 4)
+    monkeypatch.setattr(vectors_module, "_TEXTS_AT_ONCE", 4)
     texts, spans = some_items(10)
     taken = []
 
@@ -87,7 +87,7 @@ def test_a_word_is_found_where_it_stands_by_itself(text, word, span):
         ("The bank.", "b.nk", WordNotFoundError, "'b.nk' is not in"),
         ("The bank.", " ", WordNotFoundError, "the word is empty"),
         ("x" * 200, "bank", WordNotFoundError, "is not in '" + "x" * 77 + "…'"),
-        ("Bank by bank", "bank", AmbiguousWordError, "is 2 times in 'Bank by bank': encode one of (0, 4), (8, 12)"),
+        ("Bank by bank", "bank", AmbiguousWordError, "occurs 2 times in 'Bank by bank'; encode one of (0, 4), (8, 12)"),
         ("no no no", "no no", AmbiguousWordError, "encode one of (0, 5), (3, 8)"),
         (" ", "bank", EmptyTextError, "the text is empty"),
         (None, "bank", ItemError, "a text must be a string, not NoneType"),
@@ -109,7 +109,7 @@ def test_words_by_name_have_the_vectors_of_their_spans(model):
         model.encode_words(["river", "castle"], [TEXT, "a castle."], output="context", normalize=True),
         model.encode([TEXT, "a castle."], [RIVER, (2, 8)], output="context", normalize=True),
     )
-    with pytest.raises(ValueError, match="both be one or both be many"):
+    with pytest.raises(ValueError, match="one word and one text, or lists of both"):
         model.encode_words("river", [TEXT])
     with pytest.raises(ValueError, match="1 texts, but 2 words"):
         model.encode_words(["river", "small"], [TEXT])
@@ -123,7 +123,7 @@ BAD = [
     (TEXT, (-3, 3), SpanError, "span is empty or outside"),
     (TEXT, (20, 23), SpanError, "span is empty or outside"),
     (TEXT, (3, 4), SpanError, "word has no word piece"),
-    (TEXT, (1, 2, 3), SpanError, "a span is a pair of whole numbers, (start, end), not (1, 2, 3)"),
+    (TEXT, (1, 2, 3), SpanError, "a span must be a pair of integers, (start, end), not (1, 2, 3)"),
     (TEXT, (0.0, 3.0), SpanError, "not (0.0, 3.0)"),
     (TEXT, (True, 3), SpanError, "not (True, 3)"),
     (TEXT, None, SpanError, "not None"),
@@ -132,7 +132,7 @@ BAD = [
     (" \t", (0, 1), EmptyTextError, "the text is empty"),
     (None, (0, 1), ItemError, "a text must be a string, not NoneType"),
     (b"the river", (4, 9), ItemError, "a text must be a string, not bytes"),
-    ("the \ud83d river", (6, 11), ItemError, "half a surrogate pair, no character, at 4"),
+    ("the \ud83d river", (6, 11), ItemError, "half a surrogate pair, which is not a character, at 4"),
     ("garden " * LONGEST, (0, 7 * LONGEST), WordTooLongError, "word is longer than the model's input"),
 ]
 
@@ -140,7 +140,7 @@ BAD = [
 @pytest.mark.parametrize(("text", "span", "error", "message"), BAD)
 @pytest.mark.parametrize("index", [0, 2, 3, 7])
 def test_an_error_names_the_item(model, monkeypatch, text, span, error, message, index):
-    monkeypatch.setattr(word_distiller, "_TEXTS_AT_ONCE", 3)
+    monkeypatch.setattr(vectors_module, "_TEXTS_AT_ONCE", 3)
     texts, spans = some_items(8)
     texts[index], spans[index] = text, span
     with pytest.raises(error) as refused:
@@ -162,7 +162,7 @@ BAD_ITEMS += [((TEXT,), ItemError), (None, ItemError), (TEXT, ItemError), ((TEXT
 @pytest.mark.parametrize(("item", "error"), BAD_ITEMS)
 @pytest.mark.parametrize("index", [0, 1, 3, 7])
 def test_a_stream_gives_all_that_is_before_a_bad_item(model, monkeypatch, item, error, index):
-    monkeypatch.setattr(word_distiller, "_TEXTS_AT_ONCE", 3)
+    monkeypatch.setattr(vectors_module, "_TEXTS_AT_ONCE", 3)
     texts, spans = some_items(index)
     stream = model.encode_stream([*zip(texts, spans, strict=True), item, (TEXT, RIVER)])
     near([next(stream) for _ in range(index)], model.encode(texts, spans) if index else [])
@@ -192,7 +192,7 @@ def test_words_of_lists_are_counted_through(model):
 
 
 def test_each_text_needs_spans_of_its_own(model):
-    with pytest.raises(ValueError, match="2 texts, but 1 spans: give each text its own"):
+    with pytest.raises(ValueError, match="2 texts, but 1 spans; give one per text"):
         model.encode([TEXT, TEXT], [RIVER])
 
 

@@ -39,8 +39,8 @@ def test_the_folder_of_a_run_will_do(model, tmp_path):
 
 def test_a_model_on_s3(model, s3_root):
     model.save_pretrained(f"{s3_root}/mine/{IN_A_RUN}")
-    for place in (f"{s3_root}/mine", f"{s3_root}/mine/{IN_A_RUN}"):
-        assert_same_bits(WordDistiller.from_pretrained(place), model)
+    for location in (f"{s3_root}/mine", f"{s3_root}/mine/{IN_A_RUN}"):
+        assert_same_bits(WordDistiller.from_pretrained(location), model)
     with pytest.raises(ConfigError, match="holds no word model"):
         WordDistiller.from_pretrained(f"{s3_root}/other")
 
@@ -66,7 +66,7 @@ def test_the_card_names_the_frozen_model_for_the_hub_only_if_it_is_there(frozen)
     assert "base_model" not in card
     assert f"distilled from {Path(frozen).name}\n" in card
     assert frozen not in card
-    assert "| original nearer to positive than to negative | 0.9500 |" in card
+    assert "95.0% of held-out triples ordered, also counting those whose positive is the same word." in card
 
 
 def test_the_frozen_model_may_have_moved_but_not_changed(model, folder, frozen, tmp_path):
@@ -76,13 +76,13 @@ def test_the_frozen_model_may_have_moved_but_not_changed(model, folder, frozen, 
     (moved / "config.json").write_text(json.dumps({**described, "layer_norm_eps": 1e-5}))
     with pytest.raises(ConfigError, match="moved is not the frozen model that this one was trained on"):
         WordDistiller.from_pretrained(folder, backbone=str(moved))
-    with pytest.raises(ConfigError, match="absent is not here: give its folder as `backbone`"):
+    with pytest.raises(ConfigError, match="absent; give its folder as `backbone`"):
         WordDistiller.from_pretrained(folder, backbone=str(tmp_path / "absent"))
 
 
 def test_a_frozen_model_of_another_size_is_refused(frozen, tmp_path):
     write_saved(str(tmp_path), saved_on(frozen, {}, dimension=32))
-    with pytest.raises(ConfigError, match=r"has 16 dimensions, but the distillers are for 32"):
+    with pytest.raises(ConfigError, match=r"has 16 dimensions, but the distillers expect 32"):
         WordDistiller.from_pretrained(str(tmp_path))
 
 
@@ -96,12 +96,12 @@ def spoil_config(folder, **changes):
     [
         (lambda folder: (folder / WEIGHTS).write_bytes(b"no weights"), StoreError, f"{WEIGHTS} is damaged"),
         (lambda folder: (folder / WEIGHTS).write_bytes((folder / WEIGHTS).read_bytes()[:-9]), StoreError, "is damaged"),
-        (lambda folder: spoil_config(folder, dimension=32), StoreError, f"or not of this {CONFIG}"),
-        (lambda folder: (folder / WEIGHTS).unlink(), StoreError, f"{WEIGHTS} is missing; fetch the model again"),
-        (lambda folder: (folder / CONFIG).write_text('{"format": 1,'), StoreError, f"{CONFIG} is damaged; fetch"),
+        (lambda folder: spoil_config(folder, dimension=32), StoreError, f"or does not belong to this {CONFIG}"),
+        (lambda folder: (folder / WEIGHTS).unlink(), StoreError, f"{WEIGHTS} is missing; download the model again"),
+        (lambda folder: (folder / CONFIG).write_text('{"format": 1,'), StoreError, f"{CONFIG} is damaged; download"),
         (lambda folder: spoil_config(folder, format=saved.FORMAT + 1), ConfigError, "saved by a newer version"),
         (lambda folder: (folder / CONFIG).unlink(), ConfigError, f"holds no word model ({CONFIG} is missing)"),
-        (shutil.rmtree, ConfigError, "no such folder; give that of a model or of a run, s3://…, or a hub id"),
+        (shutil.rmtree, ConfigError, "no such folder; give the folder of a model or a run, s3://…, or a hub id"),
     ],
 )
 def test_what_cannot_be_loaded_says_why(copied, spoil, error, message):
@@ -112,7 +112,7 @@ def test_what_cannot_be_loaded_says_why(copied, spoil, error, message):
 
 
 def test_another_kind_of_model_is_refused(frozen):
-    with pytest.raises(ConfigError, match="holds another kind of model: `distiller train` makes word models"):
+    with pytest.raises(ConfigError, match="holds another kind of model; give one made by `distiller train`"):
         WordDistiller.from_pretrained(frozen)
 
 
@@ -121,7 +121,9 @@ def test_what_is_neither_here_nor_on_the_hub_is_refused(monkeypatch):
         raise ConnectionError("no route")
 
     monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
-    with pytest.raises(ConfigError, match=r"runs/absent is neither a folder here nor a model of the hub .*no route"):
+    with pytest.raises(
+        ConfigError, match=r"runs/absent is neither a local folder nor a model that can be downloaded .*no route"
+    ):
         WordDistiller.from_pretrained("runs/absent")
 
 

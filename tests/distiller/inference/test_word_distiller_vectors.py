@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from corpusgen.models.identity import describe_hub_model
 from distiller.errors import EmptyTextError, ItemError, WordTooLongError
-from distiller.inference import word_distiller
+from distiller.inference import vectors as vectors_module
 from distiller.inference.word_distiller import WordDistiller
 from distiller.settings import BackboneSettings, TrainSettings
 from distiller.words.backbone import Backbone
@@ -46,8 +46,8 @@ def test_a_batch_equals_one_by_one_in_any_order_and_in_batches_of_any_size(model
     order = random.Random(seed).sample(range(8), 8)
     with pytest.MonkeyPatch.context() as patch:
         if small_parts:
-            patch.setattr(word_distiller, "_TEXTS_AT_ONCE", 5)
-            patch.setattr(word_distiller, "_WORDS_AT_ONCE", 2)
+            patch.setattr(vectors_module, "_TEXTS_AT_ONCE", 5)
+            patch.setattr(vectors_module, "_WORDS_AT_ONCE", 2)
         vectors = model.encode([texts[i] for i in order], [spans[i] for i in order], batch_size=batch_size)
     for vector, i in zip(vectors, order, strict=True):
         np.testing.assert_allclose(vector, model.encode(texts[i], spans[i]), atol=1e-4)  # random weights magnify
@@ -116,18 +116,18 @@ def test_unit_vectors_and_tensors_if_asked_for(model):
     both = model.encode(TEXT, [RIVER], output="both", convert_to="torch")
     assert all(isinstance(part, torch.Tensor) for part in both)
     assert model.encode_sentences(TEXT, convert_to="torch").shape == (DIMENSION,)
-    with pytest.raises(ValueError, match="'tensorflow' is neither numpy nor torch"):
+    with pytest.raises(ValueError, match="must be 'numpy' or 'torch', not 'tensorflow'"):
         model.encode(texts, spans, convert_to="tensorflow")
-    with pytest.raises(ValueError, match="'sense' is none of meaning, context, baseline, both"):
+    with pytest.raises(ValueError, match="unknown output 'sense'; choose from meaning, context, baseline, both"):
         model.encode(texts, spans, output="sense")
 
 
 def test_progress_follows_what_has_been_encoded(model, monkeypatch):
-    monkeypatch.setattr(word_distiller, "_TEXTS_AT_ONCE", 3)
-    monkeypatch.setattr(word_distiller, "_SENTENCES_AT_ONCE", 3)
-    events, distil = [], WordDistiller.distil
+    monkeypatch.setattr(vectors_module, "_TEXTS_AT_ONCE", 3)
+    monkeypatch.setattr(vectors_module, "_SENTENCES_AT_ONCE", 3)
+    events, distil = [], vectors_module.VectorMaker.distil
     monkeypatch.setattr(rich.progress.Progress, "advance", lambda _, task, by: events.append(by))
-    monkeypatch.setattr(WordDistiller, "distil", lambda *given: events.append("encoded") or distil(*given))
+    monkeypatch.setattr(vectors_module.VectorMaker, "distil", lambda *given: events.append("encoded") or distil(*given))
     texts, spans = some_items(7)
     for encode in (
         lambda: model.encode(texts, spans, show_progress=True),
@@ -190,14 +190,14 @@ def test_threads_do_not_disturb_each_other(model):
 # -------------------------------------------------------------------- long texts
 
 
-@pytest.mark.parametrize(("word", "place"), [("river", 0), ("castle", 151), ("queen", 302)])
-def test_a_long_text_is_read_in_a_window_around_the_word(model, frozen, word, place):
+@pytest.mark.parametrize(("word", "position"), [("river", 0), ("castle", 151), ("queen", 302)])
+def test_a_long_text_is_read_in_a_window_around_the_word(model, frozen, word, position):
     text = " ".join(["river", *["garden"] * 150, "castle", *["garden"] * 150, "queen"])
     first, *body, last = reference(frozen)[0](text)["input_ids"]
     room = LONGEST - 2
-    begin = min(max(place - room // 2, 0), len(body) - room)
+    begin = min(max(position - room // 2, 0), len(body) - room)
     window = [first, *body[begin : begin + room], last]
-    expected, _ = by_hand(plain_pieces(frozen, window, [1 + place - begin], LAYERS)[None])
+    expected, _ = by_hand(plain_pieces(frozen, window, [1 + position - begin], LAYERS)[None])
     near(model.encode_words(word, text), expected[0])
 
 
@@ -211,7 +211,7 @@ def test_a_word_longer_than_the_window_is_an_error_and_not_cut(model):
 
 
 def test_a_sentence_is_the_mean_of_the_vectors_of_its_pieces(model, baseline, frozen, monkeypatch):
-    monkeypatch.setattr(word_distiller, "_SENTENCES_AT_ONCE", 3)
+    monkeypatch.setattr(vectors_module, "_SENTENCES_AT_ONCE", 3)
     texts, _ = some_items(7)
     meanings, contexts, plains = [], [], []
     for text in texts:
@@ -241,7 +241,7 @@ def test_a_sentence_is_the_mean_of_the_vectors_of_its_pieces(model, baseline, fr
 @pytest.mark.parametrize("family", ["bert", "roberta"])
 def test_what_is_no_sentence_is_named(family, tmp_path_factory, text, error, monkeypatch):
     """Some tokenizers make pieces of spaces, and some do not."""
-    monkeypatch.setattr(word_distiller, "_SENTENCES_AT_ONCE", 3)
+    monkeypatch.setattr(vectors_module, "_SENTENCES_AT_ONCE", 3)
     texts, _ = some_items(8)
     texts[4] = text
     with pytest.raises(error) as refused:

@@ -40,7 +40,7 @@ def test_all_that_is_missing_is_named_at_once(monkeypatch):
 def test_a_folder_that_is_not_on_this_machine_is_refused_at_once(command):
     refused = command("quickstart", "--folder", "s3://bucket/quickstart")
     assert refused.code == 2
-    assert "--folder s3://bucket/quickstart: the quickstart is for this machine" in refused.err
+    assert "--folder s3://bucket/quickstart: the quickstart runs on this machine only" in refused.err
 
 
 def test_no_cluster_is_joined(tmp_path, monkeypatch):
@@ -97,6 +97,7 @@ def test_folders_may_have_any_name(folder):
     build, training = module.settings(folder, 70)
     assert (build.store, training.corpus, training.output) == (f"{folder}/corpus", f"{folder}/corpus", f"{folder}/run")
     assert build.sample.size == 70
+    assert build.sample.sentences_per_word == 4  # a word must be seen in several contexts
 
 
 def without_network(command, log):
@@ -166,8 +167,10 @@ def test_everything_runs_without_a_network_is_resumed_and_then_done(tmp_path):
         assert connections_elsewhere(log) == []
 
     printed = run(without_network(COMMAND, log))
-    for expected in ("funnel", "usages", "cosines of *bank*", "distiller similarity", "quickstart/run/report.html"):
+    told = ("funnel", "Some triples, drawn at random", "Some pairs, drawn at random", "usages", "cosines of *bank*")
+    for expected in (*told, "distiller similarity", "quickstart/run/report.html"):
         assert expected in printed
+    assert re.search(r"Meaning vectors\s+are\s", printed)  # one sentence that says what came of it
     assert connections_elsewhere(log) == []
     assert (folder / "evaluation.html").exists()
     assert "usages" in (folder / "run" / "report.html").read_text()
@@ -177,4 +180,4 @@ def test_everything_runs_without_a_network_is_resumed_and_then_done(tmp_path):
     explained = blocks_of(PROJECT / "docs/quickstart.md")
     for block in (block for block in explained if block.marked("not run") == "needs what the quickstart made"):
         run(["bash", "-ec", block.text])
-    assert "trained already" in run(COMMAND)
+    assert "already trained" in run(COMMAND)

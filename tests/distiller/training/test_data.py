@@ -28,12 +28,14 @@ from distiller.training.data import (
     rank_range,
     rank_slice,
     split,
+    without_sentences_of,
 )
+from distiller.words.row_facts import distinct_words
 
 IDS = st.lists(st.integers(0, 300).map(lambda number: f"sentence-{number}"), max_size=120)
 
 
-# --- held-out triples ---
+# --- held-out rows ---
 
 
 @given(ids=IDS, more=IDS, share=st.floats(0, 1))
@@ -78,7 +80,11 @@ def test_a_growing_corpus_only_replaces_validation_triples(ids, more, at_most):
 def test_validation_takes_whole_sentences_in_the_order_of_their_hash(ids, at_most):
     training, validation = split(ids, 0.5, at_most, "s")
     hashes = [hashlib.blake2b(f"s\0{ids[i]}".encode(), digest_size=8).digest()[::-1] for i in validation]
-    assert hashes == sorted(hashes)
+    once = [found for found in hashes if hashes.count(found) == 1]
+    assert once == sorted(once)
+    for sentence in set(ids):
+        of_sentence = [i for i in validation if ids[i] == sentence]
+        assert of_sentence == sorted(of_sentence)
     everything = split(ids, 0.5, len(ids), "s")
     chosen, passed_over = {ids[i] for i in validation}, {ids[i] for i in set(everything.validation) - set(validation)}
     assert not chosen & passed_over
@@ -87,6 +93,14 @@ def test_validation_takes_whole_sentences_in_the_order_of_their_hash(ids, at_mos
     # As many sentences as there is room for: the next one would be too much, whichever it is.
     if passed_over:
         assert len(validation) + max(ids.count(sentence) for sentence in passed_over) > at_most
+
+
+def test_neighbours_in_validation_are_of_different_documents():
+    sizes = np.random.default_rng(0).integers(1, 9, size=60)
+    ids = [f"document {number}" for number, size in enumerate(sizes) for _ in range(size)]
+    held_out = [ids[row] for row in split(ids, 0.5, len(ids), "s").validation]
+    assert len(held_out) > 2 * len(set(held_out))
+    assert all(one != before for one, before in zip(held_out, [held_out[-1], *held_out], strict=False))
 
 
 # --- the order of training ---
@@ -124,7 +138,7 @@ def test_epochs_and_seeds_have_orders_of_their_own():
 
 @pytest.mark.parametrize(("rows", "size"), [(0, 4), (4, 0)])
 def test_an_order_of_nothing_is_refused(rows, size):
-    with pytest.raises(ValueError, match="there must be rows"):
+    with pytest.raises(ValueError, match="rows and batch size must be positive"):
         EpochOrder(rows, size, 0)
 
 
@@ -172,9 +186,9 @@ def test_a_finished_copy_is_used_again_and_other_features_get_their_own(tmp_path
     assert np.array_equal(all_rows(MappedFeatures.open(tmp_path, "abc", forbidden)), STATES)
 
 
-def flip_bit(path, place=-3):
+def flip_bit(path, index=-3):
     data = bytearray(path.read_bytes())
-    data[place] ^= 1
+    data[index] ^= 1
     path.write_bytes(data)
 
 
@@ -194,7 +208,8 @@ def without_hashes(path):
         ("complete.json", lambda path: path.unlink()),
         ("complete.json", lambda path: path.write_text('{"of')),
         ("complete.json", lambda path: path.write_text(path.read_text().replace("abc", "abx"))),
-        *((file, flip_bit) for file in ("ids.npy", "shape.json", "checksums.npy", "complete.json")),
+        ("facts.npy", lambda path: path.unlink()),
+        *((file, flip_bit) for file in ("ids.npy", "facts.npy", "shape.json", "checksums.npy", "complete.json")),
         ("complete.json", lambda path: path.write_text("[]")),
         ("complete.json", without_hashes),
     ],
@@ -214,7 +229,7 @@ def test_no_damaged_row_is_ever_given_and_the_copy_is_made_again(tmp_path, row):
     with pytest.raises(StageError) as refused:
         all_rows(features)
     message = str(refused.value)
-    assert f"copy of the layer states is damaged, in row {row} for one" in message
+    assert f"copy of the layer states is damaged, for example in row {row}" in message
     assert str(next(tmp_path.glob("*/states.f16")).parent) in message
     assert "setting `cache`" in message
     assert np.array_equal(all_rows(MappedFeatures.open(tmp_path, "abc", chunks)), STATES)
@@ -224,7 +239,7 @@ def test_no_damaged_row_is_ever_given_and_the_copy_is_made_again(tmp_path, row):
 def test_features_that_are_no_numbers_are_refused_with_their_sentence(tmp_path, value):
     states = STATES.copy()
     states[6, 1, 0, 3] = value
-    with pytest.raises(StageError, match=r"sentence 'id6' are NaN or infinite.*to have them made again"):
+    with pytest.raises(StageError, match=r"sentence or document 'id6' are NaN or infinite.*run this again"):
         MappedFeatures.open(tmp_path, "abc", lambda: [FeatureChunk(SENTENCES, states)])
     assert not list(tmp_path.glob("*/complete.json"))
 
@@ -395,3 +410,25 @@ def test_an_error_while_prefetching_reaches_the_consumer_after_the_items_before_
     with pytest.raises(StageError, match="disk gone"):
         next(stream)
     assert not prefetch_threads()
+
+
+@given(
+    sentences=st.lists(st.lists(st.integers(0, 12), min_size=3, max_size=3), min_size=1, max_size=20),
+    held_out=st.sets(st.integers(0, 19)),
+)
+def test_no_sentence_of_a_held_out_row_is_trained_on(sentences, held_out):
+    facts = distinct_words(len(sentences))
+    facts["sentences"] = 0
+    facts["sentences"][:, :3] = sentences
+    chosen = np.array(sorted(row for row in held_out if row < len(sentences)), np.int64)
+    others = np.setdiff1d(np.arange(len(sentences)), chosen)
+    rows, cleared = without_sentences_of(chosen, others, facts, [False, False, True])
+    forbidden = {key for row in chosen for key in sentences[row]} - {0}
+    for row, keys in enumerate(sentences):
+        free = not forbidden & set(keys[:2])
+        assert (row in rows) == (row in others and free)
+        if row in others:
+            assert bool(cleared["present"][row] & 0b100) == (keys[2] not in forbidden)
+    assert (cleared["present"] | 0b100 == facts["present"]).all()
+    assert np.array_equal(cleared[chosen]["present"], facts[chosen]["present"])
+    assert (facts["present"] == 255).all()  # the source keeps its own

@@ -2,6 +2,7 @@
 
 import errno
 import io
+import json
 import os
 import random
 import shutil
@@ -11,8 +12,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from corpusgen.errors import StoreError
+from corpusgen.errors import ConfigError, StoreError
 from corpusgen.io.files import LocalFiles
+from distiller.settings import TrainSettings
 from distiller.training.checkpoints import DamagedCheckpointError, packed, unpacked
 from distiller.training.loop import Training
 from distiller.training.run_folder import History, RunFolder
@@ -30,14 +32,14 @@ def saved_by_torch(state):
     return data.getvalue()
 
 
-def flipped(data, place, bit):
+def flipped(data, index, bit):
     damaged = bytearray(data)
-    damaged[place] ^= 1 << bit
+    damaged[index] ^= 1 << bit
     return bytes(damaged)
 
 
-def flip_in(path, place=-2000, bit=3):
-    path.write_bytes(flipped(path.read_bytes(), place, bit))
+def flip_in(path, index=-2000, bit=3):
+    path.write_bytes(flipped(path.read_bytes(), index, bit))
 
 
 def same(one, other):
@@ -52,10 +54,10 @@ def test_a_checkpoint_is_read_as_it_was_written():
 
 def test_no_flipped_bit_is_ever_loaded():
     data, chance = packed(STATE), random.Random(0)
-    places = [*range(120), *(chance.randrange(len(data)) for _ in range(300))]
-    for place in places:
+    indices = [*range(120), *(chance.randrange(len(data)) for _ in range(300))]
+    for index in indices:
         with pytest.raises(DamagedCheckpointError):
-            unpacked(flipped(data, place, chance.randrange(8)))
+            unpacked(flipped(data, index, chance.randrange(8)))
 
 
 @pytest.mark.parametrize("make", [packed, saved_by_torch])
@@ -126,7 +128,7 @@ def test_a_run_goes_on_from_the_checkpoint_before_a_damaged_one_and_says_so(copy
     assert step_of(RunFolder(str(copy)).last(said.append)) == 18
     (line,) = said
     assert f"{copy}/{LAST} is " in line
-    assert "going on from the checkpoint before it, of step 18" in line
+    assert "resuming from the previous checkpoint, at step 18" in line
     assert_same_end(train(str(copy), features), whole)
 
 
@@ -141,7 +143,7 @@ def test_without_any_good_checkpoint_the_user_is_told_what_to_do(copy, features,
     with pytest.raises(StoreError) as refused:
         RunFolder(str(copy)).last()
     message = str(refused.value)
-    assert f"{copy}/{LAST} is damaged: its content has another hash" in message
+    assert f"{copy}/{LAST} is damaged: its content no longer matches its hash" in message
     assert f"{copy}/{PREVIOUS} is damaged" in message
     assert f"remove {copy}/checkpoints to train from the beginning" in message
     shutil.rmtree(copy / "checkpoints")
@@ -216,6 +218,19 @@ def test_a_run_of_an_earlier_version_goes_on_and_ends_the_same(older, features, 
     assert_same_end(train(str(older), features), whole)
 
 
+@pytest.mark.parametrize("lacking", [("contrast",), ("contrast", "reconstruction"), ("decay",)])
+def test_a_setting_that_an_earlier_version_did_not_have_is_its_default(copy, lacking):
+    path = copy / "settings.json"
+    stored = json.loads(path.read_text())
+    *sections, name = lacking
+    of = stored[sections[0]] if sections else stored
+    assert of.pop(name) is not None
+    path.write_text(json.dumps(stored))
+    start(str(copy))
+    with pytest.raises(ConfigError, match=r"contrast: .*'reconstruction': 0.0.* there, .*'reconstruction': 0.5.* now"):
+        start(str(copy), contrast={"reconstruction": 0.5})
+
+
 @pytest.mark.parametrize(
     ("damage", "what"),
     [
@@ -232,6 +247,19 @@ def test_a_run_of_an_earlier_version_is_not_stuck_without_its_best_weights(older
     state = unpacked(train(str(older), features).last())
     assert state["progress"]["best_step"] > 22
     assert state["best"] is not None
+
+
+@pytest.mark.parametrize(
+    "unknown_then", [name for name, field in TrainSettings.model_fields.items() if not field.is_required()]
+)
+def test_a_setting_that_an_earlier_version_did_not_have_is_at_its_default(tmp_path, unknown_then):
+    run = RunFolder(str(tmp_path))
+    values = {"corpus": "nowhere", "output": str(tmp_path), "backbone": {"model": "none"}}
+    run.ensure_same(TrainSettings.model_validate(values), {})
+    stored = json.loads((tmp_path / "settings.json").read_text())
+    stored.pop(unknown_then, None)
+    (tmp_path / "settings.json").write_text(json.dumps(stored))
+    run.ensure_same(TrainSettings.model_validate(values), {})
 
 
 def test_a_finished_run_of_an_earlier_version_has_its_best_weights(whole, tmp_path):

@@ -1,8 +1,9 @@
-"""The job as a user runs it: from a corpus of triples to a saved model, on Ray Train, whatever dies on the way."""
+"""The job as a user runs it: from a corpus to a saved model, on Ray Train, whatever dies on the way."""
 
 import csv
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -21,6 +22,8 @@ from corpusgen.corpus.build import build
 from corpusgen.engine import LocalExecutor
 from corpusgen.errors import CorpusgenError
 from corpusgen.io.files import open_files
+from corpusgen.store.products import open_product
+from distiller.inference.word_distiller import WordDistiller
 from distiller.settings import TrainSettings
 from distiller.training.checkpoints import unpacked
 from distiller.training.job import features_run
@@ -102,19 +105,19 @@ def test_a_corpus_becomes_a_model_and_the_same_command_does_nothing_more(folder,
     assert list(steps[0])[:3] == ["step", "loss", "self_original"]
     assert [int(row["step"]) for row in steps] == list(range(1, len(steps) + 1))
     assert len(steps) % EPOCHS == 0
-    assert (run / "loss.png").read_bytes().startswith(b"\x89PNG")
+    assert "held out" in (run / "loss.svg").read_text()
     assert list((run / "tensorboard").glob("events.*"))
-    assert "triples/s" in whole.stderr
-    assert "of held-out triples ordered" in whole.stdout
+    assert "rows/s" in whole.stderr
+    assert re.search(r"\d% of \d+ held-out triples whose positive is another word ordered, .*% by the", whole.stdout)
     assert f"report: {run}/report.html" in whole.stdout
     page = (run / "report.html").read_text()
     assert f"Trained to the end: {EPOCHS} epochs, {len(steps):,} steps." in page
     assert "2 workers" in page
-    assert "loads itself again" not in page
+    assert "reload this page" not in page
 
     again = train(folder)
     assert again.returncode == 0
-    assert "trained already" in again.stdout
+    assert "already trained" in again.stdout
     refused = train(folder, "seed=1")
     assert refused.returncode == 2
     assert "seed: 0 there, 1 now" in refused.stderr
@@ -157,16 +160,16 @@ def test_a_killed_job_goes_on_with_the_same_losses(folder, whole):
         one.kill()
     process.communicate()
     assert len(losses(folder, "job")) < len(losses(folder, "whole"))  # it really died in the middle
-    assert "loads itself again" in (folder / "runs/job/report.html").read_text()
+    assert "reload this page" in (folder / "runs/job/report.html").read_text()
     resumed = train(folder, f"output={folder}/runs/job")
     assert resumed.returncode == 0, resumed.stderr
     assert losses(folder, "job") == losses(folder, "whole")
-    assert "the training was stopped and resumed later" in (folder / "runs/job/report.html").read_text()
+    assert "the training was stopped and later resumed" in (folder / "runs/job/report.html").read_text()
 
 
-def flip_bit(path, place):
+def flip_bit(path, index):
     data = bytearray(path.read_bytes())
-    data[place] ^= 1
+    data[index] ^= 1
     path.write_bytes(data)
 
 
@@ -177,8 +180,8 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_it_gone_on_from(folder
     flip_bit(run / "checkpoints/last.pt", 50_000)
     resumed = train(folder, f"output={run}")
     assert resumed.returncode == 0, resumed.stderr
-    assert f"{run}/checkpoints/last.pt is damaged: its content has another hash" in resumed.stdout
-    assert "going on from the checkpoint before it, of step" in resumed.stdout
+    assert f"{run}/checkpoints/last.pt is damaged: its content no longer matches its hash" in resumed.stdout
+    assert "resuming from the previous checkpoint, at step" in resumed.stdout
     assert losses(folder, "damaged") == losses(folder, "whole")
     same_model = "model/model.safetensors"
     assert (run / same_model).read_bytes() == (folder / "runs/whole" / same_model).read_bytes()
@@ -205,8 +208,8 @@ def test_a_damaged_copy_on_the_node_is_made_again_while_it_trains(folder, whole)
     flip_bit(states, len(before) // 2)
     refused = train(folder, f"output={folder}/runs/refuses", "max_failures=0")
     assert refused.returncode == 1
-    assert "this node's copy of the layer states is damaged, in row" in refused.stderr
-    assert "the same command goes on from the last checkpoint" in refused.stderr
+    assert "this node's copy of the layer states is damaged, for example in row" in refused.stderr
+    assert "run the same command again to resume from the last checkpoint" in refused.stderr
     assert "Traceback" not in refused.stderr
 
 
@@ -227,31 +230,31 @@ def test_of_two_trainings_into_one_output_the_second_is_refused_by_the_name_of_t
 @pytest.fixture
 def small_disk(tmp_path):
     """A disk of 300 kB, and a function that enlarges it."""
-    place = tmp_path / "disk"
-    place.mkdir()
+    disk = tmp_path / "disk"
+    disk.mkdir()
     if (
         os.geteuid()
-        or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=300k", "none", place], check=False).returncode
+        or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=300k", "none", disk], check=False).returncode
     ):
         pytest.skip("only root can make a small disk")
-    yield place, lambda: subprocess.run(["mount", "-o", "remount,size=20m", place], check=True)
-    subprocess.run(["umount", "-l", place], check=True)
+    yield disk, lambda: subprocess.run(["mount", "-o", "remount,size=20m", disk], check=True)
+    subprocess.run(["umount", "-l", disk], check=True)
 
 
 @SLOW
 def test_a_full_disk_is_one_message_and_the_run_goes_on_when_there_is_room(folder, whole, small_disk):
-    place, enlarge = small_disk
-    failed = train(folder, f"output={place}/run")
+    disk, enlarge = small_disk
+    failed = train(folder, f"output={disk}/run")
     assert failed.returncode == 1
-    assert f"no space left for {place}/run/checkpoints; free some" in failed.stderr
-    assert "the same command goes on from the last checkpoint" in failed.stderr
+    assert f"no space left to write {disk}/run/checkpoints; free some" in failed.stderr
+    assert "run the same command again to resume from the last checkpoint" in failed.stderr
     assert "Traceback" not in failed.stderr + failed.stdout
-    assert unpacked((place / "run/checkpoints/last.pt").read_bytes())["progress"]["step"] > 0
-    assert not list((place / "run/checkpoints").glob(".tmp-*"))
+    assert unpacked((disk / "run/checkpoints/last.pt").read_bytes())["progress"]["step"] > 0
+    assert not list((disk / "run/checkpoints").glob(".tmp-*"))
     enlarge()
-    resumed = train(folder, f"output={place}/run")
+    resumed = train(folder, f"output={disk}/run")
     assert resumed.returncode == 0, resumed.stderr
-    assert (place / "run/steps.csv").read_bytes() == (folder / "runs/whole/steps.csv").read_bytes()
+    assert (disk / "run/steps.csv").read_bytes() == (folder / "runs/whole/steps.csv").read_bytes()
 
 
 def assert_same_curve(one, other):
@@ -289,7 +292,7 @@ def test_a_run_may_lie_on_s3_is_ended_by_ctrl_c_and_goes_on_there(folder, whole,
     process.send_signal(signal.SIGINT)
     output, errors = process.communicate(timeout=60)
     assert process.returncode == 130, errors
-    assert "stopped; run the same command again to go on from the last checkpoint" in errors
+    assert "stopped; run the same command again to resume from the last checkpoint" in errors
     assert "Traceback" not in output + errors
     whole_run = (folder / "runs/whole/steps.csv").read_bytes()
     assert len(files.read("steps.csv")) < len(whole_run)
@@ -309,6 +312,7 @@ def test_a_learning_rate_is_suggested(folder):
     with open(folder / "runs/find/find_lr.csv") as file:
         rates = [float(row["learning_rate"]) for row in csv.DictReader(file)]
     assert rates == sorted(rates)
+    assert "suggested: " in (folder / "runs/find/find_lr.svg").read_text()
     assert not (folder / "runs/find/model").exists()
 
 
@@ -318,6 +322,40 @@ def test_a_loss_that_is_no_number_ends_the_run_at_once_with_advice(folder):
     assert failed.returncode == 2
     assert "lower learning_rate" in failed.stderr
     assert "Traceback" not in failed.stderr
+
+
+@pytest.fixture(scope="module")
+def both(folder):
+    """What to change for a training on triples and pairs."""
+    settings = support.settings(folder, **support.AND_PAIRS, store=str(folder / "both"))
+    settings["discourse"] = {**settings["discourse"], "unit_pairs": 10}
+    build(BuildConfig.model_validate(settings), LocalExecutor())
+    contrast = ["objective=contrast", "contrast.reconstruction=0.2", "backbone.first_layer=1", "table=triples+pairs"]
+    return [f"corpus={folder}/both", *contrast, "max_epochs=4"]
+
+
+@SLOW
+def test_triples_and_pairs_become_one_model(folder, both):
+    trained = train(folder, *both, f"output={folder}/runs/both")
+    assert trained.returncode == 0, trained.stderr
+    for table in ("triples", "pairs"):
+        assert re.search(rf"features: \d+ {table} × ", trained.stdout)
+    run = folder / "runs/both"
+    assert json.loads((run / "model/config.json").read_text())["training"]["table"] == "triples+pairs"
+    assert "Trained by wicdistil on triples and pairs" in (run / "model/README.md").read_text()
+    page = (run / "report.html").read_text()
+    counts = {table: open_product(str(folder / "both"), table).num_rows for table in ("triples", "pairs")}
+    for table, count in counts.items():
+        assert re.search(rf">{table}<.*?>{count}<", page, re.DOTALL)
+    assert list(losses(folder, "both")[0]) == ["step", "loss", "meaning", "context", "preservation", "reconstruction"]
+    progress = json.loads((run / "progress.json").read_text())
+    assert sum(progress[name] for name in ("trained_on", "held_out", "left_out")) == sum(counts.values())
+    assert f"{progress['left_out']:,} left out" in page  # rows that share a sentence with held-out ones
+    assert WordDistiller.from_pretrained(str(run)).encode_words(["river"], ["The river rose."]).shape == (1, 16)
+    online = train(folder, *both, f"output={folder}/runs/both-online", "features=online", "workers=1")
+    assert online.returncode == 0, online.stderr
+    for mine, theirs in zip(losses(folder, "both-online"), losses(folder, "both"), strict=True):
+        assert float(mine["loss"]) == pytest.approx(float(theirs["loss"]), rel=2e-3)
 
 
 def refusal(folder, *overrides):
@@ -336,19 +374,40 @@ def refusal(folder, *overrides):
         ("corpus=nowhere", "nowhere"),
         ("backbone.model=/no/such/model", "backbone /no/such/model: no such folder"),
         ("heads=5", "heads: 5 heads cannot share 16 dimensions evenly"),
-        ("validation_share=0.000001", "0 to validate with: make more, or change validation_share"),
+        ("objective=contrast contrast.base_layers=5", "contrast.base_layers: 5, but only 3 layers"),
+        ("objective=contrast batch_size=1", "batch_size: 1, but contrast needs at least 2 rows"),
+        ("objective=contrast contrast.head=transformer heads=5", "heads: 5 heads cannot share 16 dimensions evenly"),
+        ("validation_share=0.000001", "0 to validate with; build a larger corpus, or change validation_share or"),
         pytest.param("workers=99", "workers: 99, but there are", marks=SLOW),
     ],
 )
 def test_what_cannot_work_is_named_before_any_work_starts(folder, override, message):
-    assert message in refusal(folder, f"output={folder}/runs/refused", override)
+    assert message in refusal(folder, f"output={folder}/runs/refused", *override.split())
     assert not (folder / "runs/refused/checkpoints").exists()
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("table=triples+pears", "/both holds triples and pairs, not pears"),
+        ("objective=reconstruct", "needs a negative in the sentence of the original"),
+        ("corpus={folder}/store", "/store holds triples, not pairs"),
+        ("corpus={folder}/unfinished", "is still being built, so its pairs would change during training"),
+    ],
+)
+def test_both_tables_must_be_there_whole_and_fit(folder, both, override, message):
+    unfinished = folder / "unfinished"
+    if not unfinished.exists():
+        shutil.copytree(folder / "both", unfinished)
+        next((unfinished / "pairs/commits").iterdir()).unlink()
+    found = refusal(folder, *both, f"output={folder}/runs/refused", override.format(folder=folder))
+    assert message in found
 
 
 def test_a_run_does_not_go_on_with_other_triples(folder, tmp_path):
     (tmp_path / "settings.json").write_text(json.dumps({"made of": {"triples": {"rows": 1}}}))
     message = refusal(folder, f"output={tmp_path}")
-    assert "holds a run with other settings or data" in message
+    assert "holds a run with different settings or data" in message
     assert "made of: {'triples': {'rows': 1}} there" in message
 
 

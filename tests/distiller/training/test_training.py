@@ -11,11 +11,15 @@ from torch.nn.functional import cosine_similarity
 from corpusgen.errors import ConfigError
 from corpusgen.store.products import WORDS
 from distiller.training import loop as training_module
-from distiller.training.loop import Training, _sent_as
+from distiller.training.data import MappedFeatures
+from distiller.training.loop import Training, _sent_as, training_split
 from distiller.training.online import OnlineFeatures
-from distiller.words.model import TrainingPlace
+from distiller.words.model import TrainingPosition
+from distiller.words.row_facts import BatchFacts, distinct_words
+from distiller.words.saved import ordered_text
 from tests.distiller.support import made_features, settings
 
+FACTS = BatchFacts.of(distinct_words(32))
 TEXTS = [member.text for member in WORDS.members]
 
 
@@ -45,6 +49,30 @@ def test_meaning_is_told_from_context(features):
     assert validations[-1].ordered >= 0.9
     assert validations[-1].cosine_positive > validations[-1].cosine_negative + 0.3
     assert validations[-1].cosine_unrelated < 0.5
+
+
+def test_only_positives_that_are_other_words_are_ordered_beside_the_frozen_model(features):
+    facts = features.facts.copy()
+    facts["differs"] = np.random.default_rng(1).random(len(facts)) < 0.3
+    training = Training(settings(), MappedFeatures(features._states, features.ids, facts=facts))
+    counted = training._held_out[facts["differs"][training._held_out]]
+    states = features.batch(counted)
+    meaning = training.model.eval()(states).meaning.detach()
+    found = training.validate()
+    assert found.differing == len(counted) < len(training._held_out)
+    for share, vectors in ((found.ordered, meaning), (found.ordered_frozen, states.mean(2))):
+        positive, negative = (cosine_similarity(vectors[0], vectors[member], dim=-1) for member in (1, 2))
+        assert 0 < share == (positive > negative).double().mean().item() < 1
+
+
+def test_nothing_is_ordered_where_every_positive_is_the_same_word(features):
+    facts = features.facts.copy()
+    facts["differs"] = False
+    found = Training(settings(), MappedFeatures(features._states, features.ids, facts=facts)).validate()
+    assert found.differing == 0
+    assert np.isnan([found.ordered, found.ordered_frozen]).all()
+    assert ordered_text(vars(found)) == "no held-out row has another word as positive"
+    assert np.isfinite(found.loss)
 
 
 def validations(rank, workers, folder):
@@ -84,7 +112,7 @@ def test_unrelated_words_are_neighbours_by_hash_whatever_is_judged_at_once(featu
 
 def gradient_of_first_step(features, **changed):
     training = Training(settings(**changed), features)
-    training._step(features.batch(np.arange(32)), TrainingPlace(seed=0, step=0), 32)
+    training._step(features.batch(np.arange(32)), FACTS, TrainingPosition(seed=0, step=0), 32)
     return torch.cat([parameter.grad.flatten() for parameter in training.model.parameters()])
 
 
@@ -102,12 +130,14 @@ def test_only_matrix_products_are_in_the_chosen_precision(features, precision, p
     training = Training(settings(precision=precision), features)
     seen = []
     training.model.meaning.expand.register_forward_hook(lambda module, given, result: seen.append(result.dtype))
-    losses = training._step(features.batch(np.arange(32)), TrainingPlace(seed=0, step=0), 32)
+    losses = training._step(features.batch(np.arange(32)), FACTS, TrainingPosition(seed=0, step=0), 32)
     assert seen == [products]
     kept = [state for of in training.state()["optimizer"]["state"].values() for state in of.values()]
     kept += [one for parameter in training.model.parameters() for one in (parameter, parameter.grad)]
     assert {one.dtype for one in kept} == {torch.float32}
-    exact = Training(settings(), features)._step(features.batch(np.arange(32)), TrainingPlace(seed=0, step=0), 32)
+    exact = Training(settings(), features)._step(
+        features.batch(np.arange(32)), FACTS, TrainingPosition(seed=0, step=0), 32
+    )
     assert losses == pytest.approx(exact, rel=0.02)
     assert (losses == exact) == (products == torch.float32)
 
@@ -117,7 +147,7 @@ def test_no_value_is_looked_at_during_a_step(features):
     training = Training(settings(clip_gradient=1.0, dropout=0.0), features)
     training.model.to("meta")
     training._optimizer = torch.optim.AdamW(training.model.parameters())  # the fused one knows real devices only
-    losses = training._step(features.batch(np.arange(32)).to("meta"), TrainingPlace(seed=0, step=0), 32)
+    losses = training._step(features.batch(np.arange(32)).to("meta"), FACTS, TrainingPosition(seed=0, step=0), 32)
     with pytest.raises(NotImplementedError, match="meta"):
         dict(losses)
 
@@ -132,6 +162,7 @@ def test_the_learning_rate_rises_and_then_stays(features, warmup, rates):
 class LoudBackbone:
     """Its states are too large for half precision."""
 
+    layers = range(3)
     dimension = 16
 
     def states(self, texts, spans):
@@ -166,6 +197,7 @@ class SomeTriples:
 class NamingBackbone:
     """Its states tell the lengths of the texts."""
 
+    layers = range(3)
     dimension = 16
 
     def reasons(self, texts, spans):
@@ -175,7 +207,7 @@ class NamingBackbone:
         return np.full((len(texts), 3, 16), len(texts[0]), np.float32), [None] * len(texts)
 
 
-@pytest.mark.parametrize("name", ["triples.arrow", "ids.npy"])
+@pytest.mark.parametrize("name", ["rows.arrow", "ids.npy", "facts.npy"])
 def test_a_damaged_copy_of_triples_is_made_again(tmp_path, name):
     triples = SomeTriples()
     for _ in range(2):
@@ -183,12 +215,24 @@ def test_a_damaged_copy_of_triples_is_made_again(tmp_path, name):
     assert triples.reads == 1
     path = next(tmp_path.glob(f"*/{name}"))
     data = path.read_bytes()
-    path.write_bytes(data.replace(b"word one", b"ward one") if name == "triples.arrow" else data[:-1] + b"x")
+    path.write_bytes(data.replace(b"word one", b"ward one") if name == "rows.arrow" else data[:-1] + b"x")
     online = OnlineFeatures.open(tmp_path, "abc", triples, WORDS, NamingBackbone())
     assert triples.reads == 2
     assert path.read_bytes() == data
     assert online.ids.tolist() == [b"a", b"b"]
     assert (online.batch(np.array([1, 0])) == 8).all()
+
+
+def test_a_copy_of_version_0_1_is_made_again(tmp_path):
+    rows = SomeTriples()
+    OnlineFeatures.open(tmp_path, "abc", rows, WORDS, NamingBackbone())
+    made = next(tmp_path.glob("*/rows.arrow"))
+    complete = made.parent / "complete.json"
+    made.rename(made.with_name("triples.arrow"))
+    complete.write_text(complete.read_text().replace("rows.arrow", "triples.arrow"))
+    assert len(OnlineFeatures.open(tmp_path, "abc", rows, WORDS, NamingBackbone())) == 2
+    assert rows.reads == 2
+    assert not list(tmp_path.glob("*/triples.arrow"))
 
 
 def test_standardised_layers_are_those_of_the_originals_trained_on(features):
@@ -218,5 +262,12 @@ def test_it_stops_when_nothing_gets_better(features):
 
 
 def test_too_few_triples_are_refused(features):
-    with pytest.raises(ConfigError, match=r"400 triples leave .* to train on and 0 to validate with"):
+    with pytest.raises(ConfigError, match=r"400 rows leave .* to train on and 0 to validate with.*validation_share"):
         Training(settings(validation_share=1e-6), features)
+
+
+def test_a_document_with_more_rows_than_may_be_held_out_is_refused():
+    ids = [f"document {n // 10}" for n in range(400)]
+    assert len(training_split(ids, settings(validation_at_most=10)).validation) == 10
+    with pytest.raises(ConfigError, match=r"0 to validate with.* validation_at_most"):
+        training_split(ids, settings(validation_at_most=9))

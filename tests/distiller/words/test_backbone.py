@@ -135,7 +135,7 @@ def test_the_pieces_of_a_word_are_those_that_share_a_character_with_it(backbones
         surface = surface[1:]
     while surface and text[surface[-1]].isspace():
         surface = surface[:-1]
-    pieces = [number for number, place in enumerate(encoding.offsets) if set(range(*place)) & set(surface)]
+    pieces = [number for number, span in enumerate(encoding.offsets) if set(range(*span)) & set(surface)]
     found = ReadText(text, encoding).find((start, end), module._REASONS)
     assert found[:2] == (pieces[0], pieces[-1]) if pieces else found in (OUTSIDE, NO_PIECE)
 
@@ -195,12 +195,12 @@ def test_a_long_text_is_cut_around_the_word(family, folders, backbones):
     first, *body, last = reference(folders[family])[0](text)["input_ids"]
     assert len(body) == 303
     room = LONGEST - 2
-    for word, place, begin in (("river", 0, 0), ("castle", 151, 151 - room // 2), ("queen", 302, 303 - room)):
+    for word, position, begin in (("river", 0, 0), ("castle", 151, 151 - room // 2), ("queen", 302, 303 - room)):
         start = text.index(word)
         states, reasons = backbones[family].states([text], [(start, start + len(word))])
         assert reasons == [None]
         window = [first, *body[begin : begin + room], last]
-        expected = plain_pieces(folders[family], window, [1 + place - begin], (3, 4))
+        expected = plain_pieces(folders[family], window, [1 + position - begin], (3, 4))
         np.testing.assert_allclose(states[0], expected, rtol=1e-4, atol=1e-5)
 
 
@@ -260,8 +260,8 @@ def test_a_batch_that_does_not_fit_is_halved(folders, bert):
 def test_until_the_states_come_over_nothing_waits_for_the_device(folders):
     """A meta tensor has no values: whatever looked at one on the way, as a wait for a GPU would, raises."""
     backbone = Backbone(BackboneSettings(model=folders["bert"]), device="meta")
-    ids, places = (torch.zeros(shape, dtype=torch.long, device="meta") for shape in ((2, 9), (4,)))
-    states = backbone._states_at({"input_ids": ids}, places, places)
+    ids, positions = (torch.zeros(shape, dtype=torch.long, device="meta") for shape in ((2, 9), (4,)))
+    states = backbone._states_at({"input_ids": ids}, positions, positions)
     assert states.is_meta
     assert states.shape == (4, len(backbone.layers), backbone.dimension)
 
@@ -269,7 +269,7 @@ def test_until_the_states_come_over_nothing_waits_for_the_device(folders):
 def test_nan_is_an_error_that_says_what_to_do(folders):
     broken = Backbone(BackboneSettings(model=folders["bert"]))
     broken._model.encoder.layer[3].output.dense.weight[0, 0] = torch.nan
-    with pytest.raises(StageError, match=r"NaN or infinite states in torch.float32: use dtype float32"):
+    with pytest.raises(StageError, match=r"NaN or infinite states in torch.float32; use dtype float32"):
         broken.states(["the river."], [(4, 9)])
 
 
@@ -277,11 +277,11 @@ def test_errors_that_the_user_can_put_right(folders, tmp_path):
     model = folders["bert"]
     with pytest.raises(StageError, match="no such folder"):
         Backbone(BackboneSettings(model=str(tmp_path / "absent")))
-    with pytest.raises(StageError, match="does not load"):
+    with pytest.raises(StageError, match="cannot load"):
         Backbone(BackboneSettings(model=str(tmp_path)))
     with pytest.raises(StageError, match="bfloat16 is many times slower"):
         Backbone(BackboneSettings(model=model, dtype="bfloat16"), device="cpu")
-    with pytest.raises(StageError, match="none that torch knows"):
+    with pytest.raises(StageError, match="torch does not know the device"):
         Backbone(BackboneSettings(model=model), device="abacus")
     with pytest.raises(ConfigError, match=r"layers 3 to 9 of .*, which has 4"):
         Backbone(BackboneSettings(model=model, last_layer=9))

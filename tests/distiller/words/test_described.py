@@ -27,33 +27,33 @@ VALUES = [
 RUBBISH = [b"", b"{", b"[]", b"null", b'"x"', b"\xff\xfe", b"[" * 100_000, b'{"a":' * 100_000, bytes(100), b"1" * 9999]
 
 
-def places_in(content, place=()):
+def keys_in(content, keys=()):
     """The paths of all values in a nested structure, the structure itself left out."""
-    if place:
-        yield place
+    if keys:
+        yield keys
     if isinstance(content, dict | list):
         for key in content if isinstance(content, dict) else range(len(content)):
-            yield from places_in(content[key], (*place, key))
+            yield from keys_in(content[key], (*keys, key))
 
 
-def changed(content, place, value):
+def changed(content, keys, value):
     content = copy.deepcopy(content)
     within = content
-    for key in place[:-1]:
+    for key in keys[:-1]:
         within = within[key]
     if value is MISSING:
-        del within[place[-1]]
+        del within[keys[-1]]
     else:
-        within[place[-1]] = value
+        within[keys[-1]] = value
     return json.dumps(content).encode()
 
 
 def mutations(content):
     """What a file would be with each of its values changed to each of many others, and rubbish."""
     yield from ((("rubbish",), content) for content in RUBBISH)
-    for place in places_in(content):
+    for keys in keys_in(content):
         for value in VALUES:
-            yield (*place, value), changed(content, place, value)
+            yield (*keys, value), changed(content, keys, value)
 
 
 def works_or_is_explained(act):
@@ -70,7 +70,7 @@ def works_or_is_explained(act):
 def test_a_model_whose_configuration_says_anything_loads_or_is_refused(copied):
     (copied / CARD).unlink()  # made again of what the configuration says
     before = json.loads((copied / CONFIG).read_text())
-    assert len(list(places_in(before))) > 40
+    assert len(list(keys_in(before))) > 40
 
     def load():
         saved = load_saved(str(copied))
@@ -88,7 +88,7 @@ def test_a_model_whose_configuration_says_anything_loads_or_is_refused(copied):
 
 
 @pytest.mark.parametrize(
-    ("place", "value"),
+    ("keys", "value"),
     [
         (("layers",), [4, 3]),
         (("layers",), [3, 99]),
@@ -106,12 +106,12 @@ def test_a_model_whose_configuration_says_anything_loads_or_is_refused(copied):
         (("weights_sha256",), 5),
     ],
 )
-def test_what_is_wrong_with_a_configuration_is_named(copied, place, value):
+def test_what_is_wrong_with_a_configuration_is_named(copied, keys, value):
     before = json.loads((copied / CONFIG).read_text())
-    (copied / CONFIG).write_bytes(changed(before, place, value))
+    (copied / CONFIG).write_bytes(changed(before, keys, value))
     with pytest.raises(CorpusgenError) as refused:
         WordDistiller.from_pretrained(str(copied)).encode(TEXT, RIVER)
-    named = "layers 3 to 99" if value == [3, 99] else "frozen model" if value in ("\0", "x") else place[0]
+    named = "layers 3 to 99" if value == [3, 99] else "frozen model" if value in ("\0", "x") else keys[0]
     assert named in str(refused.value)
     shown = CliRunner().invoke(app, ["info", str(copied)])
     assert shown.exception is None or isinstance(shown.exception, CorpusgenError)
@@ -135,11 +135,13 @@ def test_a_card_of_any_bytes_is_read(copied):
 
 def test_no_flipped_bit_of_the_weights_is_loaded(copied):
     data = (copied / WEIGHTS).read_bytes()
-    for place in range(0, len(data), len(data) // 60):
+    for index in range(0, len(data), len(data) // 60):
         damaged = bytearray(data)
-        damaged[place] ^= 1 << place % 8
+        damaged[index] ^= 1 << index % 8
         (copied / WEIGHTS).write_bytes(damaged)
-        with pytest.raises(CorpusgenError, match=f"{WEIGHTS} is damaged: .* fetch the model again, or in the folder"):
+        with pytest.raises(
+            CorpusgenError, match=f"{WEIGHTS} is damaged: .* download the model again, or, in the folder"
+        ):
             load_saved(str(copied))
 
 
@@ -175,19 +177,24 @@ def report(folder):
     return to_html(RunFacts.read(RunFolder(str(folder))))
 
 
+def outcomes_of_reports(folder, name, changes):
+    """Write each content to a file of the run; return whether reports were made (True) or refused (False)."""
+    outcomes = set()
+    for change, content in changes:
+        (folder / name).write_bytes(content)
+        try:
+            outcomes.add(works_or_is_explained(lambda: report(folder)))
+        except Exception as error:
+            raise AssertionError(f"{change}: {error!r}") from error
+    return outcomes
+
+
 @pytest.mark.parametrize("name", ["settings.json", "progress.json"])
 def test_a_report_on_anything_is_made_or_refused(spoilt, name):
     before = json.loads((spoilt / name).read_text())
     if name == "progress.json":
         before["stretches"] = [stretch[:2] for stretch in before["stretches"]]  # enough to spoil each kind of value
-    outcomes = set()
-    for change, content in mutations(before):
-        (spoilt / name).write_bytes(content)
-        try:
-            outcomes.add(works_or_is_explained(lambda: report(spoilt)))
-        except Exception as error:
-            raise AssertionError(f"{change}: {error!r}") from error
-    assert outcomes == {True, False}
+    assert outcomes_of_reports(spoilt, name, mutations(before)) == {True, False}
 
 
 def cells_changed(table):
@@ -204,23 +211,17 @@ def cells_changed(table):
 
 @pytest.mark.parametrize("name", ["steps.csv", "validations.csv"])
 def test_a_report_on_any_table_is_made_or_refused(spoilt, name):
-    outcomes = set()
-    for content in cells_changed((spoilt / name).read_text()):
-        (spoilt / name).write_bytes(content)
-        try:
-            outcomes.add(works_or_is_explained(lambda: report(spoilt)))
-        except Exception as error:
-            raise AssertionError(f"{content!r}: {error!r}") from error
-    assert outcomes == {True, False}
+    contents = cells_changed((spoilt / name).read_text())
+    assert outcomes_of_reports(spoilt, name, ((content, content) for content in contents)) == {True, False}
 
 
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("progress.json", b'{"step": 3}', "progress.json is damaged: best_step: Field required; remove it, the next"),
+        ("progress.json", b'{"step": 3}', "progress.json is damaged: best_step: Field required; remove it: the next"),
         ("steps.csv", b"step,loss\n1,x", "steps.csv is damaged: "),
         ("validations.csv", b"step,loss\n1,2", "validations.csv is damaged: it has no column cosine_negative"),
-        ("settings.json", b"[]", "settings.json is damaged (not a mapping of keys to values): give another output"),
+        ("settings.json", b"[]", "settings.json is damaged (not a mapping of keys to values); choose another `output`"),
     ],
 )
 def test_the_damaged_file_of_a_run_is_named_with_what_to_do(spoilt, name, content, message):

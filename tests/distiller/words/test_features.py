@@ -11,9 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from corpusgen.config.build import BuildConfig
+from corpusgen.config.loading import load_settings
 from corpusgen.corpus.build import build
 from corpusgen.engine import LocalExecutor, RunSettings
-from corpusgen.errors import StoreError
+from corpusgen.errors import ConfigError, StoreError
 from corpusgen.store import CommittedTable, Store, TripleStore
 from corpusgen.store.check import verify
 from distiller.settings import BackboneSettings, FeatureSettings
@@ -24,6 +25,7 @@ from distiller.words.features import (
     _packed,
     _unpacked,
     bytes_per_row,
+    features_identity,
     features_store,
     make_features,
     open_features,
@@ -55,8 +57,8 @@ def copied(built, tmp_path):
     return str(tmp_path / "store"), asked, Store.at(f"{tmp_path}/store/features/{Path(store.url).name}")
 
 
-def settings(folder, unit_triples=7, **backbone):
-    return FeatureSettings(backbone={"model": str(folder / "masked"), **backbone}, unit_triples=unit_triples)
+def settings(folder, unit_rows=7, **backbone):
+    return FeatureSettings(backbone={"model": str(folder / "masked"), **backbone}, unit_rows=unit_rows)
 
 
 def make(corpus, asked, **hooks):
@@ -167,11 +169,33 @@ def test_other_layers_another_model_or_other_triples_have_a_store_of_their_own(c
     assert len({store.url, *others}) == 5
 
 
+def test_units_have_the_size_that_version_0_1_called_unit_triples(tmp_path):
+    file = tmp_path / "features.yaml"
+    file.write_text("backbone: {model: m}\nunit_triples: 7")
+    asked = settings(tmp_path).model_copy(update={"backbone": BackboneSettings(model="m")})
+    assert load_settings(FeatureSettings, file) == asked
+    file.write_text("backbone: {model: m}")
+    for name in ("unit_rows", "unit_triples"):
+        assert load_settings(FeatureSettings, file, [f"{name}=7"]) == asked
+        with pytest.raises(ConfigError, match=f"{name}.*greater than or equal to 1"):
+            load_settings(FeatureSettings, file, [f"{name}=0"])
+    with pytest.raises(ConfigError, match="unit_triples: unknown key"):
+        load_settings(FeatureSettings, file, ["unit_rows=7", "unit_triples=8"])
+
+
+def test_features_of_version_0_1_are_found_and_have_the_same_units(built):
+    _, _, store = built
+    assert store.corpus()["settings"] == {"unit_triples": 7, "batch_tokens": None}  # hashed into the ids of units
+    backbone = {"id": "masked", "sha256": "0" * 64, "dtype": "auto"}
+    rows = {"parts": "ab", "rows": 3, "complete": True}
+    assert features_identity({"backbone": backbone, "layers": [2, 3], "triples": rows}) == "03f45c04cfe88bdb"
+
+
 def test_other_units_of_the_same_features_are_refused(copied):
     corpus, asked, store = copied
     before = files(store)
     with pytest.raises(StoreError, match=r"settings.unit_triples: 7 in the store, 8 now"):
-        make(corpus, asked.model_copy(update={"unit_triples": 8}))
+        make(corpus, asked.model_copy(update={"unit_rows": 8}))
     assert files(store) == before
 
 
@@ -180,7 +204,7 @@ def test_features_of_other_triples_are_refused(copied):
     rows = TripleStore(corpus).num_rows
     gone = Path(corpus) / "generate" / "commits"
     next(commit for commit in sorted(gone.iterdir()) if "triples" in json.loads(commit.read_bytes())["parts"]).unlink()
-    with pytest.raises(StoreError, match=f"other rows than {corpus} has: {rows} rows") as caught:
+    with pytest.raises(StoreError, match=f"other rows than {corpus} has now: {rows} rows") as caught:
         open_features(store)
     assert store.url in str(caught.value)
     assert "build not finished) now" in str(caught.value)
@@ -190,7 +214,7 @@ def test_a_store_without_features_is_refused(built):
     corpus, asked, _ = built
     with pytest.raises(StoreError, match="holds no features"):
         open_features(Store.at(corpus))
-    with pytest.raises(StoreError, match="there is no corpus here"):
+    with pytest.raises(StoreError, match="no corpus here"):
         open_features(features_store(corpus, settings(Path(asked.backbone.model).parent, first_layer=1)))
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from distiller.training.data import rank_range
 from distiller.words.losses import Term, term_losses, terms_of, worker_weight
-from distiller.words.model import Distilled, TrainingPlace, WordModel, own_vectors
+from distiller.words.model import Distilled, TrainingPosition, WordModel, own_vectors
 
 
 def vectors(rows=5, dimension=6, seed=0):
@@ -67,9 +67,9 @@ def test_the_average_over_workers_is_the_mean_over_the_batch(rows, workers):
     weight = worker_weight(workers, rows)
     parts = []
     for rank in range(workers):  # with more workers than rows some have none
-        places = list(rank_range(rows, rank, workers))
-        part = Distilled(distilled.meaning[:, places], distilled.context[:, places])
-        parts.append(term_losses(part, own[:, places], terms_of(), weight))
+        own_rows = list(rank_range(rows, rank, workers))
+        part = Distilled(distilled.meaning[:, own_rows], distilled.context[:, own_rows])
+        parts.append(term_losses(part, own[:, own_rows], terms_of(), weight))
     assert torch.allclose(torch.stack(parts).mean(0), term_losses(distilled, own, terms_of()))
 
 
@@ -82,7 +82,7 @@ def test_averaged_gradients_of_workers_are_those_of_one(workers):
     def gradients(first, stop, weight):
         model.zero_grad()
         part = states[:, first:stop]
-        distilled = model(part, TrainingPlace(0, 0, first))
+        distilled = model(part, TrainingPosition(0, 0, first))
         term_losses(distilled, own_vectors(part), terms_of(), weight).sum().backward()
         return torch.cat([parameter.grad.flatten() for parameter in model.parameters()])
 
@@ -109,7 +109,7 @@ def leaves(node):
 def test_gradients_of_each_term_reach_both_distillers_and_nothing_else(terms):
     model = WordModel(16).train()
     states = torch.randn(3, 4, 2, 16)
-    losses = term_losses(model(states, TrainingPlace(0, 0)), own_vectors(states), terms)
+    losses = term_losses(model(states, TrainingPosition(0, 0)), own_vectors(states), terms)
     for loss in losses:
         model.zero_grad()
         loss.backward(retain_graph=True)

@@ -1,4 +1,4 @@
-"""The distillers are the paper's encoder layer, and their dropout depends on the place in the training alone."""
+"""The distillers are the paper's encoder layer, and their dropout depends on the position in the training alone."""
 
 import itertools
 
@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from distiller.words.model import PlacedDropout, TrainingPlace, WordModel, own_vectors
+from distiller.words.model import StatelessDropout, TrainingPosition, WordModel, own_vectors
 
 DIMENSION, LAYERS = 16, 3
 
@@ -112,16 +112,16 @@ def test_half_precision_states_are_distilled_in_the_models_precision():
     assert torch.equal(own_vectors(half), half.float().mean(2))
 
 
-def test_evaluation_needs_no_place_and_training_does():
+def test_evaluation_needs_no_position_and_training_does():
     model = WordModel(DIMENSION)
-    with pytest.raises(ValueError, match="give `place`"):
+    with pytest.raises(ValueError, match="give `position`"):
         model.train()(states(2))
     model.eval()
-    assert torch.equal(model(states(2)).meaning, model(states(2), TrainingPlace(0, 0)).meaning)
+    assert torch.equal(model(states(2)).meaning, model(states(2), TrainingPosition(0, 0)).meaning)
 
 
 def test_dropout_drops_its_share_and_keeps_the_mean():
-    kept = PlacedDropout(0.1, "a").train()(torch.ones(3, 1000, 40), TrainingPlace(0, 0))
+    kept = StatelessDropout(0.1, "a").train()(torch.ones(3, 1000, 40), TrainingPosition(0, 0))
     assert (kept == 0).float().mean().item() == pytest.approx(0.1, abs=0.005)
     assert kept.mean().item() == pytest.approx(1, abs=0.005)
     assert kept.unique().tolist() == pytest.approx([0, 1 / 0.9], rel=1e-4)
@@ -131,10 +131,10 @@ def test_dropout_drops_its_share_and_keeps_the_mean():
     assert by_value.std() < 0.02
 
 
-def test_masks_differ_by_seed_step_place_row_and_member():
+def test_masks_differ_by_seed_step_layer_row_and_member():
     def mask(name="a", seed=0, step=0, first_row=0):
         values = torch.ones(2, 40, 32)
-        return PlacedDropout(0.5, name).train()(values, TrainingPlace(seed, step, first_row)) == 0
+        return StatelessDropout(0.5, name).train()(values, TrainingPosition(seed, step, first_row)) == 0
 
     base = mask()
     assert torch.equal(base, mask())
@@ -151,7 +151,7 @@ def test_masks_differ_by_seed_step_place_row_and_member():
 
 
 def test_every_dropout_of_the_model_has_a_name_of_its_own():
-    names = [module.name for module in WordModel(16).modules() if isinstance(module, PlacedDropout)]
+    names = [module.name for module in WordModel(16).modules() if isinstance(module, StatelessDropout)]
     assert len(names) == len(set(names)) == 8
 
 
@@ -160,9 +160,9 @@ def test_every_dropout_of_the_model_has_a_name_of_its_own():
 def test_a_batch_divided_among_workers_is_distilled_as_a_whole_one(rows, cuts, step):
     model = WordModel(DIMENSION, dropout=0.3).train()
     batch = states(rows)
-    whole = model(batch, TrainingPlace(7, step))
+    whole = model(batch, TrainingPosition(7, step))
     edges = [0, *sorted(min(cut, rows) for cut in cuts), rows]
-    parts = [model(batch[:, start:stop], TrainingPlace(7, step, start)) for start, stop in itertools.pairwise(edges)]
+    parts = [model(batch[:, start:stop], TrainingPosition(7, step, start)) for start, stop in itertools.pairwise(edges)]
     for name in ("meaning", "context"):
         together = torch.cat([getattr(part, name) for part in parts], 1)
         assert torch.allclose(together, getattr(whole, name), atol=1e-5)
@@ -173,6 +173,6 @@ def test_training_ignores_the_random_state():
     results = []
     for seed in (1, 2):
         torch.manual_seed(seed)
-        results.append(model(states(8), TrainingPlace(0, 3)).meaning)
+        results.append(model(states(8), TrainingPosition(0, 3)).meaning)
     assert torch.equal(*results)
-    assert not torch.allclose(results[0], model(states(8), TrainingPlace(0, 4)).meaning, atol=1e-3)
+    assert not torch.allclose(results[0], model(states(8), TrainingPosition(0, 4)).meaning, atol=1e-3)

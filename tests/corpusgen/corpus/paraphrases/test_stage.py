@@ -7,6 +7,7 @@ import sys
 import pyarrow as pa
 import pytest
 
+from corpusgen.config.translator import PivotSettings
 from corpusgen.corpus.paraphrases import stage as stage_module
 from corpusgen.corpus.paraphrases.stage import RoundTrip
 from corpusgen.engine import Resources
@@ -33,6 +34,12 @@ class Scripted:
 
     def translate(self, texts):
         return [self.lines[text] for text in texts]
+
+    def hypotheses(self, texts, number):
+        return [self.lines[text][:number] for text in texts]
+
+    def translate_without(self, texts, words):
+        return [self.lines[text].replace(word, f"no {word}") for text, word in zip(texts, words, strict=True)]
 
 
 def run(monkeypatch, texts, there, back, **settings):
@@ -86,6 +93,87 @@ def test_the_language_is_judged_only_where_asked_and_sure(monkeypatch):
 def test_a_language_model_that_is_not_there_is_named(monkeypatch, tmp_path):
     with pytest.raises(StageError, match=r"nowhere.bin: no such file"):
         run(monkeypatch, [TEXT], {}, {}, language_model=str(tmp_path / "nowhere.bin"))
+
+
+OPUS_BACK = TranslatorSettings(model="models/pt-en", source="pt")
+GERMAN = "Die Anforderung an die Rakete wurde 1955 erteilt, und das Projekt wurde 1957 abgeschlossen."
+
+
+def run_several(monkeypatch, there, back, hypotheses=3, pivots=("pt",), avoid_target=False):
+    """One text through one or more languages; the translators back give several translations."""
+    scripts = {("en", pivot): Scripted(there[pivot]) for pivot in pivots}
+    scripts |= {(pivot, "en"): Scripted(back[pivot]) for pivot in pivots}
+    monkeypatch.setattr(stage_module, "open_translator", lambda one, *_: scripts[one.source, one.target])
+    monkeypatch.setattr(stage_module, "confirmed_translator", lambda settings, _: settings)
+
+    def side(source, target):
+        return TranslatorSettings(model=f"models/{source}-{target}", source=source, target=target)
+
+    trips = [PivotSettings(pivot=pivot, forward=side("en", pivot), back=side(pivot, "en")) for pivot in pivots]
+    first, *others = trips
+    stage = RoundTrip(
+        first.forward,
+        first.back,
+        first.pivot,
+        "en",
+        identify=False,
+        hypotheses=hypotheses,
+        others=tuple(others),
+        avoid_target=avoid_target,
+    )
+    stage.setup()
+    return run_stage(stage, Batch(pa.table({"text": [TEXT], "target": ["missile"]})))
+
+
+def test_a_translation_without_the_target_comes_after_the_best_one(monkeypatch):
+    batch = run_several(monkeypatch, {"pt": {TEXT: GOOD}}, {"pt": {GOOD: AGAIN}}, 1, avoid_target=True)
+    (row,) = batch.rows.to_pylist()
+    assert row["paraphrase"] == AGAIN
+    assert [one["paraphrase"] for one in row["hypotheses"]] == [AGAIN, AGAIN.replace("missile", "no missile")]
+
+
+def test_several_hypotheses_come_with_their_pivot_and_without_those_at_fault(monkeypatch):
+    back = {GOOD: [AGAIN[:40], AGAIN, TEXT.replace("issued", "given"), "not asked for"]}
+    batch = run_several(monkeypatch, {"pt": {TEXT: GOOD}}, {"pt": back})
+    (row,) = batch.rows.to_pylist()
+    assert (row["pivot"], row["paraphrase"]) == (GOOD, AGAIN)
+    assert [one["paraphrase"] for one in row["hypotheses"]] == back[GOOD][1:3]
+    assert {one["pivot"] for one in row["hypotheses"]} == {GOOD}
+
+
+def test_if_all_hypotheses_are_at_fault_the_first_one_is_the_reject(monkeypatch):
+    batch = run_several(monkeypatch, {"pt": {TEXT: GOOD}}, {"pt": {GOOD: [AGAIN[:40], ""]}})
+    (reject,) = batch.rejects.to_pylist()
+    assert reject["reason"] == "truncated translation on the way back"
+    assert reject["paraphrase"] == AGAIN[:40]
+
+
+@pytest.mark.parametrize("hypotheses", [1, 2])
+def test_other_pivots_add_their_hypotheses_and_stand_in_for_the_first(monkeypatch, hypotheses):
+    of_pivots = {"pt": {GOOD: [AGAIN, TEXT.replace("issued", "made")]}, "de": {GERMAN: [AGAIN.lower(), AGAIN]}}
+    back = {
+        pivot: {text: lines if hypotheses > 1 else lines[0] for text, lines in script.items()}
+        for pivot, script in of_pivots.items()
+    }
+    there = {"pt": {TEXT: GOOD}, "de": {TEXT: GERMAN}}
+    batch = run_several(monkeypatch, there, back, hypotheses, ("pt", "de"))
+    (row,) = batch.rows.to_pylist()
+    assert row["pivot"] == GOOD
+    assert [one["pivot"] for one in row["hypotheses"]] == [GOOD] * hypotheses + [GERMAN]  # none of them twice
+    batch = run_several(monkeypatch, {**there, "pt": {TEXT: ""}}, back, hypotheses, ("pt", "de"))
+    (row,) = batch.rows.to_pylist()
+    assert (row["pivot"], row["paraphrase"]) == (GERMAN, AGAIN.lower())
+
+
+def test_several_hypotheses_and_pivots_are_part_of_the_identity_and_of_the_models():
+    plain = RoundTrip(FORWARD, BACK, "pt", "en")
+    trip = PivotSettings(pivot="pt", forward=FORWARD, back=OPUS_BACK)
+    several = RoundTrip(FORWARD, BACK, "pt", "en", hypotheses=4, others=(trip,))
+    assert several.identity() == {**plain.identity(), "hypotheses": 4, "others": [trip.model_dump(mode="json")]}
+    assert {"hypotheses", "others"}.isdisjoint(plain.identity())
+    roles = ["translation.forward", "translation.back", "translation.others.0.forward", "translation.others.0.back"]
+    assert [model.role for model in several.uses()][:4] == roles
+    assert list(several.translators) == roles
 
 
 def test_there_and_back_with_a_real_translator():

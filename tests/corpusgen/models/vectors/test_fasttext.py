@@ -178,7 +178,11 @@ def test_an_incomplete_model_is_refused(trained, tmp_path):
 
 @pytest.mark.parametrize(
     ("offset", "value", "complaint"),
-    [(4, 13, "fastText format 13 is newer"), (8, 6, "does not fit its settings"), (40, 10**6, "does not fit")],
+    [
+        (4, 13, "fastText format 13 is not supported"),
+        (8, 6, "does not match its settings"),
+        (40, 10**6, "does not match"),
+    ],
 )
 def test_a_model_that_contradicts_itself_is_refused(trained, tmp_path, offset, value, complaint):
     data = bytearray(Path(trained("subwords")[0]).read_bytes())

@@ -40,9 +40,9 @@ def test_more_words_than_there_are_is_all_of_them(tmp_path):
 def test_words_of_a_matrix_may_have_any_name(tmp_path):
     path = write(tmp_path, "npy")
     (tmp_path / "vectors.words").rename(tmp_path / "elsewhere")
-    with pytest.raises(StageError, match=r"which words are its rows.*vectors\.txt or .*vectors\.words"):
+    with pytest.raises(StageError, match=r"no file with its words.*vectors\.txt or .*vectors\.words"):
         open_vectors(path)
-    with pytest.raises(StageError, match="nowhere: the words cannot be read: No such file"):
+    with pytest.raises(StageError, match="nowhere: cannot read the words: No such file"):
         open_vectors(path, words=str(tmp_path / "nowhere"))
     assert list(open_vectors(path, words=str(tmp_path / "elsewhere")).vocabulary) == WORDS
 
@@ -53,7 +53,7 @@ def test_words_of_a_matrix_may_be_a_column_of_parquet(tmp_path):
     pq.write_table(pa.table({"word": WORDS, "count": range(len(WORDS))}), words)
     assert list(open_vectors(path, words=str(words)).vocabulary) == WORDS
     pq.write_table(pa.table({"count": range(len(WORDS))}), words)
-    with pytest.raises(StageError, match="the first column is not one of words"):
+    with pytest.raises(StageError, match="the first column does not hold words"):
         open_vectors(path, words=str(words))
 
 
@@ -112,7 +112,7 @@ def binary_word2vec():
     [
         (None, "no such file of word vectors"),
         (b"", "is empty"),
-        (binary_word2vec(), r"unknown format\. Known are fastText \.bin"),
+        (binary_word2vec(), r"unknown format; supported are fastText \.bin"),
         (b"PK\x03\x04\x14\0\0\0", "unknown format"),
         (gzip.compress(b"\x93NUMPY\x01\0", mtime=0), "Unpack it first"),
         (gzip.compress(b"\xba\x16\x4f\x2f\x0c\0\0\0", mtime=0), "Unpack it first"),
@@ -122,7 +122,7 @@ def binary_word2vec():
         (b"\n", "first line is neither"),
         (b"3 2\na 1 2\nb 3 4\n", "3 words expected, 2 found: it is incomplete"),
         (b"1 2\na 1 2\nb 3 4\n", "1 words expected, 2 found"),
-        (b"\x93NUMPY\x01\0", "not a matrix"),
+        (b"\x93NUMPY\x01\0", "as a matrix"),
     ],
 )
 def test_an_unusable_file_is_refused(tmp_path, content, complaint):
@@ -141,7 +141,7 @@ def test_an_unusable_file_is_refused(tmp_path, content, complaint):
         (np.ones((2, 3), np.float32), "has 2 rows, but .*m.txt has 3 words"),
         (np.ones(3, np.float32), "expected a matrix of floats"),
         (np.ones((3, 2), np.int64), "expected a matrix of floats, got int64"),
-        (np.array([[None]]), "not a matrix that can be mapped"),
+        (np.array([[None]]), "cannot map .* as a matrix"),
     ],
 )
 def test_a_matrix_that_does_not_fit_is_refused(tmp_path, matrix, complaint):
@@ -152,7 +152,7 @@ def test_a_matrix_that_does_not_fit_is_refused(tmp_path, matrix, complaint):
 
 
 def test_words_for_a_file_that_has_its_own_are_refused(tmp_path):
-    with pytest.raises(StageError, match=r"belongs to an \.npy matrix"):
+    with pytest.raises(StageError, match=r"only an \.npy matrix takes a file of words"):
         open_vectors(write(tmp_path, "vec"), words=str(tmp_path / "words"))
 
 

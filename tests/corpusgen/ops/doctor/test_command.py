@@ -2,15 +2,20 @@
 
 import json
 import socket
+import time
 
 import pytest
 import ray
 import yaml
 from ray.cluster_utils import Cluster
 
+from corpusgen.engine.ray_compat import autoscaling_status
 from corpusgen.errors import ConfigError, StageError
 from corpusgen.ops.doctor.before_build import before_build
 from corpusgen.ops.doctor.examine import examine
+from corpusgen.ops.doctor.source_and_store import estimated_bytes
+from corpusgen.sources.locate import find_files
+from tests.testing import pair_builds
 
 
 @pytest.fixture
@@ -48,7 +53,7 @@ def test_all_is_well_with_a_build_that_has_all_it_needs(command, file, tmp_path)
     assert len(found["lines"]) == sum(found[status] for status in ("green", "yellow", "red", "grey"))
     looked_at = {line["what"] for line in found["lines"]}
     assert {"versions", "source.paths", "store", "clock", "room for the store", "masked", "vectors"} <= looked_at
-    assert {"words as one piece", "stages", "corpus", "stage segment"} <= looked_at
+    assert {"words of one piece", "stages", "corpus", "stage segment"} <= looked_at
     assert not (tmp_path / "store").exists()
 
 
@@ -83,7 +88,7 @@ def test_settings_that_do_not_fit_together_are_red(command, file):
 
 
 @pytest.mark.parametrize("store", ["ftp://somewhere/else", "s3://"])
-def test_a_place_that_is_none_is_red_and_not_the_end_of_the_output(command, file, store):
+def test_a_location_that_is_none_is_red_and_not_the_end_of_the_output(command, file, store):
     ended = command("doctor", file(store=store), "--json")
     assert ended.code == 1
     assert any(line["status"] == "red" and store in line["finding"] for line in json.loads(ended.out)["lines"])
@@ -118,7 +123,7 @@ def test_a_build_refuses_what_would_end_it_hours_later(command, file, tmp_path):
 
 def test_a_build_on_a_ray_of_its_own_refuses_stages_that_it_can_never_run(config):
     settings = config(run={"workers": {"mask": {"gpus": 64}}})
-    with pytest.raises(ConfigError, match="stage mask: it can never be scheduled: no node has 1 CPUs, 64 GPUs"):
+    with pytest.raises(ConfigError, match="stage mask: can never be scheduled: no node has 1 CPUs, 64 GPUs"):
         before_build(settings, None, on_ray=True, here=True)
     before_build(settings, "sample", on_ray=True, here=True)
     before_build(settings, None, on_ray=True, here=False)
@@ -132,13 +137,25 @@ def test_a_build_whose_workers_are_elsewhere_does_not_ask_for_models_here(config
 def test_a_gpu_that_this_process_does_not_have_is_missed_at_once(config, monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     settings = config(generate={"device": "cuda", "positives": "substitution"})
-    with pytest.raises(StageError, match="torch finds no GPU here"):
+    with pytest.raises(StageError, match="torch finds no GPU on this machine"):
         before_build(settings, None, on_ray=False, here=True)
-    with pytest.raises(ConfigError, match=r"its workers ask for no GPU.*run\.workers\.mask\.gpus=1"):
+    with pytest.raises(ConfigError, match=r"its workers do not request a GPU.*run\.workers\.mask\.gpus=1"):
         before_build(settings, None, on_ray=True, here=False)
 
 
 # -------------------------------------------------------------------------------------------------------- cluster
+
+
+def wait_for_autoscaler(address):
+    """Wait for its first report, some seconds after the start: before, nobody knows whether nodes may still come."""
+    ray.init(address, log_to_driver=False)
+    try:
+        deadline = time.monotonic() + 60
+        while '"node_type_mapping": {"' not in (autoscaling_status() or ""):
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+    finally:
+        ray.shutdown()
 
 
 @pytest.mark.slow
@@ -150,15 +167,42 @@ def test_the_nodes_of_a_cluster_are_looked_at(config):
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
     try:
         cluster.add_node(num_cpus=3, num_gpus=1)
+        wait_for_autoscaler(cluster.address)
         lines = list(examine(settings, cluster.address))
     finally:
         cluster.shutdown()
     assert any(line.what == "cluster" and "2 nodes, 3 CPUs, 1 GPUs" in line.finding for line in lines)
     assert not [line for line in lines if line.what.startswith("node ")], "the same versions and clock"
     red = {line.what: line.finding for line in lines if line.status == "red"}
-    assert "it can never be scheduled: no node has 1 CPUs, 1,000,000.0 GB" in red.pop("stage segment")
-    assert "/no/vectors.vec is not on " in red.pop("vectors")
+    assert "can never be scheduled: no node has 1 CPUs, 1,000,000.0 GB" in red.pop("stage segment")
+    assert "/no/vectors.vec is missing on " in red.pop("vectors")
     assert red == {}
     assert any(line.what == "masked" and "on all 1 nodes" in line.finding for line in lines)
     assert any(line.status == "grey" and line.what == "GPU memory of mask" for line in lines)
     assert not ray.is_initialized()
+
+
+def test_a_build_of_pairs_needs_no_models_and_that_is_said(command, tmp_path):
+    path = tmp_path / "build.yaml"
+    path.write_text(yaml.safe_dump(pair_builds.config(tmp_path).model_dump(mode="json")))
+    ended = command("doctor", path, "--json")
+    found = {line["what"]: line for line in json.loads(ended.out)["lines"]}
+    assert ended.code == 0, found
+    assert found["models"]["finding"].startswith("none: the stages of this build only need models")
+    assert "complete for harvest, vocabulary, repeats, pairing, fetch, pairs" in found["settings"]["finding"]
+    assert {"masked", "vectors", "words of one piece"}.isdisjoint(found)
+    assert command("doctor", path, "--set", "discourse.document_bytes=100").code == 1
+
+
+def test_the_models_of_triples_are_compared_in_a_build_of_both(command, file):
+    found = json.loads(command("doctor", file(recipe="words+discourse"), "--json").out)
+    assert "words of one piece" in {line["what"] for line in found["lines"]}
+
+
+def test_room_is_needed_for_pairs_too(tmp_path):
+    (tmp_path / "text.txt").write_text("A sentence of some length, which is repeated many times.\n" * 20_000)
+    files = find_files([str(tmp_path / "text.txt")])
+    sizes = [estimated_bytes(pair_builds.config(tmp_path, discourse={"size": size}), files) for size in (1000, 2000)]
+    assert 200_000 < sizes[1] - sizes[0] < 600_000  # 215 bytes for a pair, the rest for its sentences and its choice
+    both = estimated_bytes(pair_builds.config(tmp_path, recipe="words+discourse"), files)
+    assert both > estimated_bytes(pair_builds.config(tmp_path), files)

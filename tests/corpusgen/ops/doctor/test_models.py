@@ -31,7 +31,7 @@ def test_what_is_there_is_not_mentioned(config):
         ({"vectors": {"path": "no.bin"}}, "vectors", "no.bin is not on this machine"),
         ({"masked": {"model": "/no/such/model"}}, "masked", "/no/such/model is not on this machine"),
         ({"masked": {"model": "./model"}}, "masked", "./model is not on this machine"),
-        ({"masked": {"model": "nobody/has-this"}}, "masked", "neither a folder here, nor in the cache, nor"),
+        ({"masked": {"model": "nobody/has-this"}}, "masked", "is not a folder, is not in the cache"),
         ({"segmenter": {"kind": "stanza", "model_dir": "no/dir"}}, "segmenter", "no/dir is not on this machine"),
         ({"language": {"model": "lid.bin"}}, "language", "lid.bin is not on this machine"),
     ],
@@ -51,7 +51,7 @@ def test_a_model_on_s3_is_looked_for_there_and_used(config, made, s3_root, tmp_p
     files = open_files(s3_root)
     settings = config(vectors={"path": f"{s3_root}/vectors.vec"})
     (line,) = models.present(all_stages(settings), here=True)
-    assert (line.status, line.finding) == ("red", f"{s3_root}/vectors.vec holds nothing")
+    assert (line.status, line.finding) == ("red", f"{s3_root}/vectors.vec is empty or does not exist")
     files.write("vectors.vec", (made / "vectors.vec").read_bytes())
     assert list(models.present(all_stages(settings), here=True)) == []
     assert {line.status for line in models.match(settings)} == {"green"}
@@ -64,7 +64,7 @@ def test_models_of_triples_are_not_asked_for_before_their_pass(config):
 def test_the_words_of_models_that_belong_together(config):
     found = {line.what: line for line in models.match(config())}
     assert {line.status for line in found.values()} == {"green"}
-    assert "know 100% of the" in found["vectors"].finding
+    assert "cover 100% of the" in found["vectors"].finding
     assert "most frequent words of the vectors" in found["vectors"].finding
     assert "of which 100% have a vector" in found["masked"].finding
 
@@ -72,7 +72,7 @@ def test_the_words_of_models_that_belong_together(config):
 def test_the_words_are_those_of_the_corpus_once_it_has_some(config):
     settings = config()
     build(settings, LocalExecutor(), until="vocabulary")
-    assert all("corpus's vocabulary" in line.finding for line in models.match(settings) if line.what != "masked")
+    assert all("vocabulary of the corpus" in line.finding for line in models.match(settings) if line.what != "masked")
 
 
 def test_vectors_of_another_language_are_red(config, made, tmp_path):
@@ -84,13 +84,13 @@ def test_vectors_of_another_language_are_red(config, made, tmp_path):
     settings = config(vectors={"path": str(foreign)})
     build(settings, LocalExecutor(), until="vocabulary")
     found = statuses(models.match(settings))
-    assert found == {"vectors": "red", "masked": "red", "words as one piece": "green"}
+    assert found == {"vectors": "red", "masked": "red", "words of one piece": "green"}
 
 
 def test_a_masked_lm_that_does_not_load_says_why(config, made, tmp_path):
     shutil.copytree(made / "masked", tmp_path / "masked")
     (tmp_path / "masked" / "config.json").write_text("{}")
-    with pytest.raises(StageError, match="does not load"):
+    with pytest.raises(StageError, match="cannot load"):
         list(models.match(config(masked={"model": str(tmp_path / "masked")})))
 
 

@@ -28,7 +28,7 @@ def lines(monkeypatch):
 
 
 def test_extras_are_reported_with_what_they_name(lines):
-    assert lines["packages"].finding == "all 1 that are required"
+    assert lines["packages"].finding == "all 1 required packages"
     assert lines["extra store"].status == "green"
     for extra in ("rare", "both"):
         line = lines[f"extra {extra}"]

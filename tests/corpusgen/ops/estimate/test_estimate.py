@@ -118,7 +118,7 @@ def test_no_store_is_touched_and_nothing_is_left_behind(folder, tmp_path, monkey
     config = settings(folder).model_copy(update={"store": str(tmp_path / "store")})
     estimate(config, targets=20)
     assert list(tmp_path.iterdir()) == []
-    with pytest.raises(CorpusgenError, match=r"no sentence is left of 1 pieces of the source.*too short"):
+    with pytest.raises(CorpusgenError, match=r"no sentence passed the filters in 1 pieces of the source.*too short"):
         estimate(config.model_copy(update={"filters": config.filters.model_copy(update={"min_words": 40})}), 20)
     assert list(tmp_path.iterdir()) == []
 
@@ -126,7 +126,9 @@ def test_no_store_is_touched_and_nothing_is_left_behind(folder, tmp_path, monkey
 def test_why_no_record_can_be_read_is_said(folder, tmp_path):
     (tmp_path / "a.jsonl").write_text('{"body": "A river."}\n' * 50)
     source = settings(folder).source.model_copy(update={"kind": "jsonl", "paths": [str(tmp_path / "a.jsonl")]})
-    with pytest.raises(CorpusgenError, match=r"left of 1 pieces of the source: 50 records failed: read: ") as error:
+    with pytest.raises(
+        CorpusgenError, match=r"passed the filters in 1 pieces of the source: 50 records failed: read: "
+    ) as error:
         estimate(settings(folder).model_copy(update={"source": source}), 20)
     assert "'text' (source.text_field) is missing" in str(error.value)
     (tmp_path / "a.jsonl").write_text("\n" * 50)
@@ -150,7 +152,7 @@ def test_rows_in_have_their_interval_too(measured):
     mask = replace(found.stages[-1], rows_in=Interval(1234, 1200, 1300))
     text = "\n".join(lines(replace(found, stages=[mask])))
     assert "1,234 (1,200–1,300)" in text
-    assert "these workers, loading or idle too, cost" in text
+    assert "cost of these workers, including loading and idle time" in text
     assert found.schedule.cost.value > found.cost.value
 
 
@@ -164,7 +166,7 @@ def test_the_round_trip_is_estimated_too_with_workers_as_the_settings_ask(folder
     assert (stages["mask"].worker, stages["mask"].devices) == ("cpu", 2)
     assert found.cost.value == pytest.approx(2 * stages["translate"].hours.value)
     assert found.schedule.passes[-1].name == "generate"
-    assert any("asks for a GPU and was measured on a CPU" in note for note in found.notes)
+    assert any("requests a GPU but was measured on a CPU" in note for note in found.notes)
     text = "\n".join(lines(found))
     assert "measured on a CPU" in text
     assert "without the hours of cpu, which have no price" in text
@@ -239,7 +241,7 @@ def test_the_command_prints_a_table_or_json(folder, tmp_path, command):
     assert ended.code == 0
     assert "mask" in ended.out
     assert "cost" in ended.out
-    assert "holds it up" in ended.out
+    assert "bottleneck: " in ended.out
     ended = command("estimate", path, "--sample", 20, "--json")
     found = json.loads(ended.out)
     assert found["stages"][0]["rows_out"].keys() == {"value", "low", "high"}
@@ -251,7 +253,7 @@ def test_the_command_prints_a_table_or_json(folder, tmp_path, command):
     ("arguments", "message"),
     [
         (("--price", "gpu=cheap"), "--price gpu=cheap: expected"),
-        (("--workers", "translate=2"), "there are read, segment"),
+        (("--workers", "translate=2"), "choose from read, segment"),
         (("--set", "source.paths=[nowhere.txt]"), "nowhere.txt: no such file"),
         (("--set", "masked.model=no/such/folder/model"), "no/such/folder/model"),
     ],
@@ -263,3 +265,64 @@ def test_what_is_wrong_is_one_message(folder, tmp_path, command, arguments, mess
     assert ended.code in (1, 2)
     assert message in ended.err
     assert ended.out == ""
+
+
+@pytest.fixture(scope="module")
+def stories(tmp_path_factory):
+    """Ninety documents of six to eighteen lines, about two or three things that each of them repeats."""
+    folder = tmp_path_factory.mktemp("stories")
+    chance = np.random.default_rng(3)
+    documents = []
+    for number in range(90):
+        topics = chance.choice(support.NOUNS, 3, replace=False)
+        lines = []
+        for _ in range(chance.integers(6, 19)):
+            one, other = chance.choice(topics, 2, replace=False)
+            place, verb, where = (chance.choice(words) for words in (support.PLACES, support.VERBS, support.PLACES))
+            lines.append(
+                f"In the {place} every {one} {verb} some {other} that nobody near this {where} had seen before."
+            )
+        documents.append({"id": str(number), "title": f"Story {number}", "text": "\n".join(lines)})
+    (folder / "stories.jsonl").write_text("\n".join(map(json.dumps, documents)) + "\n")
+    return folder
+
+
+def of_stories(folder, size, **others):
+    source_ = {"kind": "jsonl", "paths": [str(folder / "stories.jsonl")], "unit_bytes": 20_000}
+    values = {"store": str(folder / f"store-{size}"), "source": source_, "language": {"identify": False}}
+    values |= {"sample": {"size": 50, "vocabulary": 60, "drop_top_share": 0}, "recipe": "discourse"}
+    discourse = {"size": size, "unit_pairs": 50, "boilerplate_documents": None, "max_overlap": 0.9}
+    return BuildConfig.model_validate({**values, "discourse": discourse, **others})
+
+
+@pytest.mark.parametrize("size", [100, 100_000])
+def test_pairs_that_are_built_lie_in_the_intervals(stories, small_pieces, size):
+    """As many as are asked for or, if the documents have fewer, as many as they have."""
+    config = of_stories(stories, size)
+    found = estimate(config)
+    store = build(config, LocalExecutor())
+    totals = {pass_store.name: PassStatus(pass_store).refresh() for pass_store in store.passes()}
+    assert 0.2 < found.share_read < 0.8
+    assert [stage.pass_name for stage in found.stages][-5:] == ["repeats", "pairing", "fetch", "pairs", "pairs"]
+    for table in (table for table in found.tables if table.pass_name in ("repeats", "pairing", "fetch", "pairs")):
+        assert table.rows.low <= totals[table.pass_name].rows[table.table] <= table.rows.high, table
+    pairs = next(table.rows for table in found.tables if table.table == "pairs")
+    assert (pairs.low == pairs.high == size) == (size == 100)
+    assert all(stage.hours.value > 0 for stage in found.stages)
+    assert "targets" not in next(lines(found))
+
+
+def test_triples_and_pairs_are_estimated_together(folder, small_pieces):
+    discourse = {"size": 40, "document_bytes": 2000, "max_overlap": 0.9, "boilerplate_documents": None}
+    config = settings(folder, recipe="words+discourse", discourse=discourse)
+    found = estimate(config, targets=50)
+    tables = {table.table: table.rows.value for table in found.tables if table.table in ("triples", "pairs")}
+    assert tables["pairs"] == 40
+    assert 0 < tables["triples"] <= 1000
+    sentences = [table.rows.value for table in found.tables if table.table == "sentences"]
+    assert sentences[0] > 1000 > sentences[1]  # those of the harvest, and those that pairs are made of
+
+
+def test_a_recipe_of_another_package_is_refused_by_name(stories):
+    with pytest.raises(CorpusgenError, match="only words, discourse and words\\+discourse can be estimated"):
+        estimate(of_stories(stories, 10, recipe="tests.extending.outside:RECIPE"))

@@ -14,9 +14,9 @@ from tests.corpusgen.targets.support import sentence_table
 
 def sample_of(population, number, chance, heads=False):
     """One of each stratum, as pieces of 1,000 bytes are chosen."""
-    places = ((np.arange(number) + chance.random(number)) / number * len(population)).astype(int)
-    pieces = [Piece({}, 1000.0) for _ in places]
-    return SourceSample(pieces, 1000 * len(population), 1, 10, heads), population[places]
+    positions = ((np.arange(number) + chance.random(number)) / number * len(population)).astype(int)
+    pieces = [Piece({}, 1000.0) for _ in positions]
+    return SourceSample(pieces, 1000 * len(population), 1, 10, heads), population[positions]
 
 
 @pytest.mark.parametrize("number", [6, 16, 64])

@@ -112,7 +112,7 @@ def test_a_wrong_price_is_named(price):
     ("workers", "message"),
     [
         ("translat=8", "did you mean 'translate'?"),
-        ("gpu=8", "there are filter, read, translate, mask"),
+        ("gpu=8", "choose from filter, read, translate, mask"),
         ("mask=0", "a stage and a number"),
         ("mask", "a stage and a number"),
         ("mask=2.5", "a stage and a number"),

@@ -9,10 +9,16 @@ from tests.testing.triple_builds import ROUND_TRIP
 STRICT = {**ROUND_TRIP["rules"], "preset": "strict", "context_min_cosine": 0.5, "in_vocabulary": True}
 STRICT |= {"enrich_min_probability": 0.0, "negative_min_probability": 0.0, "negative_min_agreement": 0.001}
 STRICT |= {"negative_min_share": 0.0, "same_class": False, "similar_edit_distance": 3}
+TRIP = ROUND_TRIP["translation"]
 KINDS = {
     "substitution": {"rules": {"preset": "paper", "enrich_min_cosine": 0.5, "negative_max_cosine": 0.05}},
     "paper": ROUND_TRIP,
     "strict": {**ROUND_TRIP, "rules": STRICT},
+    "several": {
+        **ROUND_TRIP,
+        "translation": {**TRIP, "others": [TRIP]},
+        "rules": {**ROUND_TRIP["rules"], "max_unknown_words": 4},
+    },
     "published": {
         **ROUND_TRIP,
         "rules": {**ROUND_TRIP["rules"], "aligner": "zscore", "negatives": "mean_distance"},

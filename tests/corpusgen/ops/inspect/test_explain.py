@@ -131,11 +131,11 @@ def test_another_or_an_absent_model_is_refused(made, tmp_path):
         explain_one(with_model("vectors", tmp_path / "gone.vec"), row["id"])
     other = tmp_path / "other.vec"
     write_vectors(other, dimension=5)
-    with pytest.raises(CorpusgenError, match=r"(?s)not the models .*vectors: .* was recorded, here is"):
+    with pytest.raises(CorpusgenError, match=r"(?s)these models differ .*vectors: .* recorded, .* here"):
         explain_one(with_model("vectors", other), row["id"])
     write_masked_lm(tmp_path / "lm")
     (tmp_path / "lm" / "more.txt").write_text("not there before")
-    with pytest.raises(CorpusgenError, match=r"masked: .* was recorded"):
+    with pytest.raises(CorpusgenError, match=r"masked: .* recorded"):
         explain_one(with_model("masked", tmp_path / "lm"), row["id"])
 
 
@@ -190,8 +190,8 @@ def test_without_a_gpu_a_store_of_one_is_explained_in_float32_and_that_is_said(m
     store = with_dtype(made, tmp_path / "store", dtype)
     found = explain_one(store.url, rows_of(store, "triples")[0]["id"])
     assert found.differences == []
-    assert f"masked.dtype is {dtype}, and float32 here" in "\n".join(lines(found))
-    assert "float32 here" in "\n".join(replay_lines(replay_some(store.url, 2)))
+    assert f"masked.dtype is {dtype}, but float32 is used here" in "\n".join(lines(found))
+    assert "float32 is used here" in "\n".join(replay_lines(replay_some(store.url, 2)))
     assert explain_one(made.url, rows_of(store, "triples")[0]["id"]).note is None
 
 

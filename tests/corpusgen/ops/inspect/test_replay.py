@@ -69,7 +69,7 @@ def test_stages_of_another_version_are_told(made, tmp_path, command):
     store.pass_store("generate").ensure_plan(replace(plan, fingerprint="of other stages"))
     told = command("replay", store.url, "--sample", 2)
     assert told.code == 0, "nothing differs all the same"
-    assert told.out.startswith("  the stages are of another version than those that made this store\n2 of 2 ")
+    assert told.out.startswith("  another version of the stages made this store\n2 of 2 ")
     found = json.loads(command("replay", store.url, "--sample", 2, "--json").out)
     assert (found["same"], found["same_code"], [row["same_code"] for row in found["rows"]]) == (2, False, [False] * 2)
     assert json.loads(command("replay", made.url, "--sample", 1, "--json").out)["same_code"] is True

@@ -27,7 +27,7 @@ MODELS = {
     "vectors": {"id": "../models/some-vectors.bin", "sha256": "ab" * 32},
     "masked": {"id": "bert-large-cased", "revision": "c" * 40},
 }
-PLACE = {"source": "data/a.txt", "title": "An article"}
+PROVENANCE = {"source": "data/a.txt", "title": "An article"}
 
 
 def spanned(name: str, before: str, word: str, after: str) -> dict[str, Any]:
@@ -56,14 +56,14 @@ def triple(
         **spanned("negative", before, words[2], after),
         **{"positive_rule": "aligned", "alignment": 0.75, "positive_cosine": 0.75, "edit_distance": 4},
         **{"negative_cosine": 0.25, "negative_probability": 0.125, "pivot": f"Sie saßen am Ufer, {number}."},
-        **PLACE,
+        **PROVENANCE,
     }
     return {**row, **others}
 
 
 def reject(number: int, reason: str = "no aligned word", word: str = "bank", **others: Any) -> dict[str, Any]:
     row = {"id": f"{number:024x}", **spanned("target", "We left the ", word, " at noon."), "reason": reason}
-    return {**row, **PLACE, **others}
+    return {**row, **PROVENANCE, **others}
 
 
 def table(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:

@@ -1,14 +1,17 @@
 """What a report finds in a store, and how much of it it looks at."""
 
 import json
+from collections import Counter
 
 import numpy as np
 import pytest
 
 from corpusgen.ops.funnel import Funnel, funnel
 from corpusgen.ops.report.collect import Collector
-from corpusgen.ops.report.samples import RejectSample, Spanned, TripleSample
+from corpusgen.ops.report.samples import Columns, RejectSample, RowSample, Spanned
 from corpusgen.store import CommittedTable, Store, TripleStore
+from corpusgen.store.products import WORDS, open_product
+from corpusgen.tables import TRIPLES
 from tests.corpusgen.ops.report.support import BEGUN, commit_unit, plan_generate, reject, small_store, start, triple
 
 
@@ -24,12 +27,12 @@ def test_the_facts_of_a_store(root):
     harvest, generate = (found.totals for found in facts.passes)
     assert harvest.stages["filter"].rejected == {"too short": 12, "numbers": 3}
     assert generate.rows == {"triples": 4, "rejects": 2}
-    triples = facts.triples
+    triples = facts.products["triples"]
     assert triples.funnel == Funnel(6, 5, 4, 1, 4, 3, 2) == funnel(Store.at(root))
     assert triples.made == {"bank": 3, "Spring": 1}
     assert triples.tried == {"bank": 5, "Spring": 1}
-    assert [sample.original.word for sample in triples.sample] == ["bank", "Spring", "bank", "bank"]
-    assert [sample.rule for sample in triples.sample] == ["aligned", "aligned", "aligned", "enriched"]
+    assert [sample.members[0].word for sample in triples.sample] == ["bank", "Spring", "bank", "bank"]
+    assert [sample.kind for sample in triples.sample] == ["aligned", "aligned", "aligned", "enriched"]
     assert triples.rejects["no aligned word"][0].paraphrase is None
     assert triples.rejects["no negative word"][0].paraphrase == ("We went from the ", "shore", " at noon.")
 
@@ -37,7 +40,7 @@ def test_the_facts_of_a_store(root):
 def test_histograms_count_all_rows(tmp_path):
     small_store(str(tmp_path))
 
-    found = Collector(str(tmp_path)).refresh().triples.histograms
+    found = Collector(str(tmp_path)).refresh().products["triples"].histograms
 
     assert {column: histogram.total for column, histogram in found.items()} == {
         "alignment": 3,  # and one that is 1, counted apart
@@ -50,8 +53,8 @@ def test_histograms_count_all_rows(tmp_path):
     assert found["alignment"].ones == 1
     assert found["text"].quantile(0.5) == 8
     assert found["alignment"].quantile(0.5) == pytest.approx(0.75, abs=0.025)
-    (place,) = np.flatnonzero(found["negative_cosine"].counts)
-    assert found["negative_cosine"].edges[place] == 0.25
+    (bin_,) = np.flatnonzero(found["negative_cosine"].counts)
+    assert found["negative_cosine"].edges[bin_] == 0.25
 
 
 @pytest.mark.parametrize("value", [0.45, 0.6, 0.65])
@@ -60,7 +63,7 @@ def test_a_threshold_lies_between_two_bins(tmp_path, value):
     generate = plan_generate(store, 1)
     commit_unit(generate, 0, [triple(1, negative_cosine=value), triple(2, negative_cosine=value - 1e-5)])
 
-    found = Collector(str(tmp_path)).refresh().triples.histograms["negative_cosine"]
+    found = Collector(str(tmp_path)).refresh().products["triples"].histograms["negative_cosine"]
 
     below, above = np.flatnonzero(found.counts)
     assert found.edges[above] == value
@@ -72,10 +75,10 @@ def test_looking_again_reads_only_what_is_new(tmp_path):
     store = start(root)
     generate = plan_generate(store, 3)
     collector = Collector(root)
-    assert collector.refresh().triples.funnel.targets == 0
+    assert collector.refresh().products["triples"].funnel.targets == 0
     commit_unit(generate, 1, [triple(1)], [reject(2)])
     facts = collector.refresh()
-    assert (facts.triples.funnel.targets, facts.complete) == (2, False)
+    assert (facts.products["triples"].funnel.targets, facts.complete) == (2, False)
     for folder in ("generate/parts", "generate/commits"):
         for file in (tmp_path / folder).iterdir():
             if file.suffix == ".parquet":
@@ -86,8 +89,8 @@ def test_looking_again_reads_only_what_is_new(tmp_path):
     facts = collector.refresh()
 
     assert facts.complete
-    assert facts.triples.funnel.targets == 4
-    assert [sample.pivot[-2] for sample in facts.triples.sample] == ["1", "3", "4"]
+    assert facts.products["triples"].funnel.targets == 4
+    assert [sample.notes[0][1][-2] for sample in facts.products["triples"].sample] == ["1", "3", "4"]
 
 
 def test_the_sample_does_not_depend_on_the_order_of_the_units(tmp_path):
@@ -95,16 +98,16 @@ def test_the_sample_does_not_depend_on_the_order_of_the_units(tmp_path):
     found = []
     for name, order in (("a", (0, 1, 2)), ("b", (2, 0, 1))):
         generate = plan_generate(start(str(tmp_path / name)), 3)
-        sample = TripleSample(most=10)
+        sample = RowSample(Columns.of(WORDS, TRIPLES), most=10)
         for number in order:
             commit_unit(generate, number, units[number])
             table = TripleStore(str(tmp_path / name))
             commit = generate.read_commit(generate.plan().units[number].id)
             for first, batch in zip((0, 8, 16), table.part_batches(commit.parts["triples"], ["id"], 8), strict=True):
                 sample.offer(commit.parts["triples"], first, batch["id"])
-            sample.triples(table)
-        found.append([shown.pivot for shown in sample.triples(table)])
-    assert found[0] == found[1] == [triple(number)["pivot"] for number in range(10)]
+            sample.rows(table)
+        found.append([shown.notes for shown in sample.rows(table)])
+    assert found[0] == found[1] == [[("S in the pivot language", triple(number)["pivot"])] for number in range(10)]
 
 
 def test_some_rejects_of_each_reason_are_found_without_reading_every_unit(tmp_path, monkeypatch):
@@ -146,7 +149,7 @@ def test_a_build_that_ends_with_targets(tmp_path):
     facts = Collector(str(tmp_path)).refresh()
 
     assert facts.complete
-    assert facts.triples is None
+    assert facts.products == {}
 
 
 def test_a_build_whose_next_pass_has_not_begun_is_not_complete(tmp_path):
@@ -156,14 +159,14 @@ def test_a_build_whose_next_pass_has_not_begun_is_not_complete(tmp_path):
 
     assert not facts.complete
     assert facts.planned == ["harvest", "generate"]
-    assert facts.triples is None
+    assert facts.products == {}
 
 
 def test_substitution_knows_no_alignment(tmp_path):
     store = start(str(tmp_path), settings={"generate": {"positives": "substitution"}})
     commit_unit(plan_generate(store, 1), 0, [triple(1, alignment=None, positive_rule="substitution", pivot=None)])
 
-    triples = Collector(str(tmp_path)).refresh().triples
+    triples = Collector(str(tmp_path)).refresh().products["triples"]
 
     assert triples.funnel.aligned is None
     assert "alignment" not in triples.histograms
@@ -178,3 +181,34 @@ def test_quarantined_records_are_shown_with_their_error(tmp_path):
 
     assert len(generate.quarantined) == 5
     assert generate.quarantined[0] == "mask: error 0 (" + json.dumps({"id": 0}) + ")"
+
+
+def test_the_facts_of_pairs(pairs):
+    facts = Collector(pairs.url).refresh().products["pairs"]
+    rows = open_product(pairs).to_table().to_pylist()
+    assert facts.rows == facts.funnel.pairs == len(rows)
+    assert (facts.tried, facts.rejects) == (None, {})
+    assert facts.made == Counter(row["target"] for row in rows)
+    assert set(facts.histograms) == {"overlap", "round", "text", "target"}
+    assert facts.histograms["overlap"].total == len(rows)
+    assert facts.histograms["round"].is_whole
+    assert facts.labels["round"] == "n for the n-th pair of its word"
+    by_hash = sorted(rows, key=lambda row: row["id"].partition("-")[2])
+    assert ["".join(shown.members[1]) for shown in facts.sample] == [row["positive"] for row in by_hash]
+    assert [shown.members[2] is None for shown in facts.sample] == [row["negative"] is None for row in by_hash]
+    assert facts.sample[0].origin == by_hash[0]["title"]
+
+
+def test_every_product_or_one(both):
+    assert list(Collector(both.url).refresh().products) == ["triples", "pairs"]
+    facts = Collector(both.url, "pairs").refresh()
+    assert list(facts.products) == ["pairs"]
+    assert facts.complete
+
+
+def test_a_recipe_of_another_package(outside):
+    facts = Collector(outside.url).refresh().products["pairs"]
+    rows = open_product(outside).to_table().to_pylist()
+    assert (facts.rows, facts.funnel, len(facts.sample)) == (len(rows), None, len(rows))
+    assert facts.made.total() == len(rows)
+    assert set(facts.histograms) == {"first", "target"}

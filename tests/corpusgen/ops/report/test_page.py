@@ -9,7 +9,8 @@ from typer.testing import CliRunner
 from corpusgen.cli.app import app
 from corpusgen.errors import CorpusgenError, StoreError, StoreUnavailableError
 from corpusgen.ops.report import Collector, to_html, watch_report, write_report
-from corpusgen.ops.report.samples import TripleSample
+from corpusgen.ops.report.about import facts_of
+from corpusgen.ops.report.samples import RowSample
 from tests.corpusgen.ops.report.support import (
     BEGUN,
     MODELS,
@@ -41,7 +42,20 @@ def test_tells_what_the_corpus_is_and_how_it_was_made(tmp_path):
     ):
         assert text in page.text, text
     assert "not complete" not in page.text
-    assert "again every" not in page.text
+    assert "this page every" not in page.text
+
+
+def test_a_seed_that_merged_stores_do_not_share_is_not_made_up(both):
+    corpus = both.corpus()
+    assert "over 60 words, seed 0" in {fact.fine_print for fact in facts_of(corpus)}
+    del corpus["settings"]["seed"]
+    assert {fact.fine_print for fact in facts_of(corpus) if fact.label.endswith("requested")} == {"over 60 words"}
+
+
+def test_another_recipe_with_a_pass_of_our_name_is_not_described_as_ours():
+    corpus = {"passes": ["harvest", "generate"], "settings": {"rules": {"preset": "strict"}}}
+    assert "rules" in [fact.label for fact in facts_of(corpus)]
+    assert "rules" not in [fact.label for fact in facts_of({**corpus, "recipe": "elsewhere:RECIPE"})]
 
 
 def test_has_every_section_and_its_own_words(tmp_path):
@@ -89,20 +103,22 @@ def test_takes_no_text_of_the_corpus_for_markup(tmp_path):
     assert "<b>bold" not in text
     assert page.text.count(HOSTILE.strip()) >= 12  # where it is shown, it is shown as it is
     assert page.count("script") == 2
-    ((rule, _, original, positive, negative, pivot, *_, place),) = json.loads(page.data)
-    assert rule == pivot == place == HOSTILE
+    (((rule, (original, positive, negative), _, ((_, pivot),), origin),),) = (
+        one["rows"] for one in json.loads(page.data)
+    )
+    assert rule == pivot == origin == HOSTILE
     assert original == [f"𝒜 {HOSTILE}", words[0], HOSTILE]
     assert (positive[1], negative[1]) == words[1:]
     assert "<" not in page.data
 
 
 def test_says_how_many_triples_it_holds(tmp_path, monkeypatch):
-    monkeypatch.setattr("corpusgen.ops.report.collect.TripleSample", lambda: TripleSample(most=3))
+    monkeypatch.setattr("corpusgen.ops.report.collect.RowSample", lambda columns: RowSample(columns, most=3))
     generate = plan_generate(start(str(tmp_path)), 1)
     commit_unit(generate, 0, [triple(number) for number in range(5)])
     page = page_of(tmp_path)
-    assert "3 of 5 are in this page" in page.text
-    assert len(json.loads(page.data)) == 3
+    assert "3 of 5 are on this page" in page.text
+    assert [len(one["rows"]) for one in json.loads(page.data)] == [3]
 
 
 def test_a_build_that_goes_on(tmp_path):
@@ -115,7 +131,7 @@ def test_a_build_that_goes_on(tmp_path):
     page = page_of(tmp_path, reload_seconds=15)
     assert "1 of 3 units" in page.text
     assert "None so far." in page.text
-    assert "loads itself again every 15 s" in page.text
+    assert "reload this page every 15 s" in page.text
     assert ("meta", {"http-equiv": "refresh", "content": "15"}) in page.elements
 
 
@@ -159,9 +175,9 @@ class TestWriting:
         watch_report(root, path, sleep=sleep)
 
         assert len(pages) == 2
-        assert all("loads itself again" in page for page in pages)
-        assert "loads itself again" not in path.read_text()
-        assert "All of them are in this page." in path.read_text()
+        assert all("reload this page" in page for page in pages)
+        assert "reload this page" not in path.read_text()
+        assert "All of them are on this page." in path.read_text()
         assert [file.name for file in tmp_path.iterdir() if file.is_file()] == ["report.html"]
 
     def test_a_store_that_is_away_for_a_while_is_waited_for(self, tmp_path, monkeypatch, caplog):
@@ -192,13 +208,40 @@ class TestWriting:
             assert (tmp_path / "a.html").read_text().startswith("<!DOCTYPE html>")
 
     def test_mistakes_are_named(self, tmp_path):
-        with pytest.raises(StoreError, match="there is no corpus here"):
+        with pytest.raises(StoreError, match="no corpus here"):
             write_report(str(tmp_path / "nowhere"), tmp_path / "a.html")
         small_store(str(tmp_path / "store"))
-        with pytest.raises(CorpusgenError, match=r"no/such/a\.html: cannot be written: No such file"):
+        with pytest.raises(CorpusgenError, match=r"cannot write .*no/such/a\.html: No such file"):
             write_report(str(tmp_path / "store"), tmp_path / "no/such/a.html")
 
 
 def test_begun_is_when_the_first_unit_was_committed_if_the_store_was_copied_since(tmp_path):
     small_store(str(tmp_path))  # its corpus.json is of today, its commits are not
     assert Collector(str(tmp_path)).refresh().begun == BEGUN
+
+
+def test_a_page_of_pairs_has_their_funnel_and_no_word_of_triples(pairs):
+    page = page_of(pairs.url)
+    assert page.named("h2") == ["funnel", "pairs", "stages", "rejects", "numbers", "words"]
+    for text in ("words that a document repeats", "with a negative", "pairs requested", "21 words have pairs"):
+        assert text in page.text, text
+    assert "triples" not in page.text
+    assert_pictures_speak(page)
+    (data,) = json.loads(page.data)
+    assert [name for name, _ in data["members"]] == ["original", "positive", "negative", "neighbour"]
+    assert any(members[2] is None for _, members, *_ in data["rows"])
+
+
+def test_a_page_of_two_products_has_the_sections_of_each(both):
+    page = page_of(both.url)
+    assert [name for name in page.named("h2") if name not in ("stages", "rejects", "speed")] == [
+        *("funnel", "triples", "funnel-pairs", "pairs"),
+        *("numbers", "targets", "numbers-pairs", "words-pairs"),
+    ]
+    assert [data["table"] for data in json.loads(page.data)] == ["triples", "pairs"]
+
+
+def test_a_page_of_a_recipe_of_another_package(outside):
+    page = page_of(outside.url)
+    assert page.named("h2") == ["pairs", "stages", "numbers", "words"]
+    assert [name for name, _ in json.loads(page.data)[0]["members"]] == ["first", "second"]

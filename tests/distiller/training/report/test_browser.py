@@ -48,6 +48,20 @@ def test_curves_fill_their_charts_and_what_is_written_stays_readable(open_page, 
     assert set(page.evaluate(sizes)) == {11}
 
 
+def test_values_are_told_where_a_curve_or_a_rate_is_pointed_at(open_page, path):
+    page = open_page(path)
+    told = """(found) => {
+        found.scrollIntoView({ block: "center" });
+        const box = found.getBoundingClientRect();
+        const hit = document.elementFromPoint(box.x + box.width / 2, box.y + box.height / 2);
+        return hit.querySelector("title")?.textContent ?? hit.outerHTML;
+    }"""
+    first = page.locator("#loss ~ figure .hover").nth(1)
+    assert first.evaluate(told).startswith("training, step ")
+    assert page.locator("#loss ~ figure .dot").nth(3).evaluate(told).startswith("held out, step ")
+    assert page.locator("#speed ~ div .column").first.evaluate(told).endswith("/s")
+
+
 def test_links_lead_to_sections_below_the_bar(open_page, path):
     page = open_page(path)
     page.locator("nav a", has_text="Speed").click()

@@ -1,6 +1,7 @@
 """The page of a training says what its run says, at every moment of it."""
 
 import json
+import re
 import shutil
 
 import numpy as np
@@ -11,7 +12,7 @@ from corpusgen.errors import ConfigError, StoreError
 from distiller.cli.app import app
 from distiller.training.report import RunFacts, refresh_report, to_html, write_report
 from distiller.training.run_folder import RunFolder
-from tests.distiller.support import made_features
+from tests.distiller.support import made_features, made_pairs
 from tests.distiller.training.report.support import SCORES, evaluated, finish, start, train
 from tests.testing.pages import Page, assert_pictures_speak, assert_stands_alone
 
@@ -49,17 +50,17 @@ def test_tells_how_it_ended_and_what_it_was_made_of(trained):
     best = facts.best
     for text in (
         *("mine", "trained", f"Trained to the end: 6 epochs, {facts.step} steps."),
-        *(f"The model is that of step {best['step']:.0f}, epoch {best['epoch']:.1f}.", f"{best['loss']:.4f}"),
+        *(f"The model is from step {best['step']:.0f}, epoch {best['epoch']:.1f}.", f"{best['loss']:.4f}"),
         *("none", "sha256 abababababab…", "0 to 2", "nowhere", "400", "hash 0123456789ab…"),
-        *(f"{facts.progress['trained_on']} triples", f"{facts.progress['held_out']} held out", "7 terms"),
-        *("32 triples", "1 worker, features cached", "0.003", "after 5 steps of warm-up", "validate_every: 0.5"),
+        *(f"{facts.progress['trained_on']} rows", f"{facts.progress['held_out']} held out", "7 terms"),
+        *("32 rows", "1 worker, features cached", "0.003", "after 5 steps of warm-up", "validate_every: 0.5"),
     ):
         assert text in page.text, text
     assert facts.step == 6 * facts.progress["steps_per_epoch"]
     assert facts.progress["trained_on"] + facts.progress["held_out"] == 400
     assert best["loss"] == min(facts.validations["loss"])
     assert "not finished" not in page.text
-    assert "again every" not in page.text
+    assert "this page every" not in page.text
     assert page.count("script") == 0
 
 
@@ -71,9 +72,9 @@ def test_has_every_section_and_a_picture_of_each_curve(trained):
     kinds = [found["class"] for tag, found in page.elements if tag == "path" and found["class"].startswith("curve ")]
     assert kinds.count("curve training") == kinds.count("curve held-out") == 1 + 7  # loss, its terms
     assert [kind for kind in kinds if kind not in ("curve training", "curve held-out")] == [
-        f"curve {kind}" for kind in ("ordered", "positive", "negative", "unrelated", "rate")
+        f"curve {kind}" for kind in ("ordered", "frozen", "positive", "negative", "unrelated", "rate")
     ]
-    assert page.count("path", "line") == 1  # triples a second
+    assert page.count("path", "line") == 1  # rows a second
     assert_pictures_speak(page)
 
 
@@ -101,7 +102,7 @@ def test_before_the_first_checkpoint(tmp_path):
     run, _ = start(str(tmp_path))
     page = page_of(run)
     assert "not finished" in page.text
-    assert "Nothing to show yet: no checkpoint was written." in page.text
+    assert "Nothing to show yet: no checkpoint has been written." in page.text
     assert "sha256 abababababab…" in page.text
     assert page.named("h2") == []
 
@@ -116,7 +117,7 @@ def test_before_the_first_validation(tmp_path, features):
 def test_a_training_that_goes_on(tmp_path, features):
     page = page_of(train(str(tmp_path), features, until=22), reload_seconds=15)
     assert "Step 22 of at most 66. Best so far: step 18, epoch 1.6." in page.text
-    assert "loads itself again every 15 s" in page.text
+    assert "reload this page every 15 s" in page.text
     assert ("meta", {"http-equiv": "refresh", "content": "15"}) in page.elements
     assert page.named("h2") == SECTIONS[:-1]
 
@@ -124,7 +125,7 @@ def test_a_training_that_goes_on(tmp_path, features):
 def test_a_training_that_waits_for_a_better_loss_and_stops(tmp_path, features):
     never = {"min_delta": 1.0, "learning_rate": 1e-12, "patience": 3}
     page = page_of(train(str(tmp_path), features, until=18, **never))
-    assert "Best so far: step 6, epoch 0.5. Validations since then: 2; after 3 without" in page.text
+    assert "Best so far: step 6, epoch 0.5. Validations since then: 2; training stops after 3 without" in page.text
     page = page_of(train(str(tmp_path), features, **never))
     assert "Stopped early after step 24: 3 validations without a better loss." in page.text
 
@@ -134,6 +135,17 @@ def test_a_training_without_negatives_has_four_terms(tmp_path, features):
     assert "4 terms" in page.text
     assert "without negatives" in page.text
     assert page.count("path", "curve training") == 1 + 4
+
+
+def test_a_training_on_pairs_explains_its_own_figures(tmp_path):
+    run = train(str(tmp_path / "run"), made_pairs(tmp_path / "features"), objective="contrast", max_epochs=1)
+    page = page_of(run)
+    for text in ("contrast", "3 terms", "InfoNCE", "of those with a negative", "the same word in another document"):
+        assert text in page.text, text
+    for text in ("triple", "Mean squared errors", "Other terms", "the original's own word"):
+        assert text not in page.text, text
+    assert page.count("path", "curve training") == 1 + 3
+    assert_pictures_speak(page)
 
 
 def test_a_break_is_left_out_of_the_time_of_work(tmp_path, features):
@@ -148,7 +160,7 @@ def test_a_break_is_left_out_of_the_time_of_work(tmp_path, features):
     assert facts.mean_rate == pytest.approx(6 * facts.progress["trained_on"] / worked)
     page = page_of(run)
     assert page.count("path", "break") == 1
-    assert "the training was stopped and resumed later" in page.text
+    assert "the training was stopped and later resumed" in page.text
 
 
 def test_speeds_are_those_between_checkpoints(copy):
@@ -217,18 +229,18 @@ class TestWriting:
     def test_it_is_refreshed_whatever_happens(self, copy, caplog):
         refresh_report(copy)
         page = copy.files.read("report.html")
-        assert b"loads itself again" in page
+        assert b"reload this page" in page
         copy.files.write("steps.csv", b"step,loss\ndamaged")
         refresh_report(copy)
-        assert "report.html cannot be written" in caplog.text
+        assert re.search(r"cannot write \S+/report\.html", caplog.text)
         assert copy.files.read("report.html") == page
 
     def test_mistakes_are_named(self, tmp_path):
-        with pytest.raises(ConfigError, match="holds no run: give the `output` of a training"):
+        with pytest.raises(ConfigError, match="does not hold a run; give the `output` of a training"):
             write_report(str(tmp_path / "nowhere"))
         run, _ = start(str(tmp_path / "run"))
         run.files.write("settings.json", json.dumps({"new_key": 1}).encode())
-        with pytest.raises(StoreError, match="was made by another version of wicdistil"):
+        with pytest.raises(StoreError, match="another version of wicdistil made"):
             write_report(run.url)
         run.files.write("settings.json", b"{")
         with pytest.raises(StoreError, match=r"settings\.json is damaged"):

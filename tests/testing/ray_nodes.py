@@ -1,5 +1,6 @@
 """Ray nodes as processes of this machine, and somebody who takes them away."""
 
+import os
 import random
 import shutil
 import tempfile
@@ -10,6 +11,7 @@ from contextlib import contextmanager, suppress
 
 import psutil
 import ray
+from ray._common.utils import get_default_ray_temp_dir
 from ray._private.node import Node
 from ray.cluster_utils import Cluster
 
@@ -26,6 +28,7 @@ QUICK_TO_NOTICE = {
 def ray_nodes(count: int, ray_settings: dict | None = None, ip: str | None = None, **resources) -> Iterator[Cluster]:
     """A head without work on it and so many nodes, as processes of this machine; this process is connected."""
     folder = tempfile.mkdtemp(prefix="nodes-")  # short: there will be sockets in it
+    os.makedirs(get_default_ray_temp_dir(), exist_ok=True)  # where Ray notes the address, whatever its folder is
     head = {"num_cpus": 0, "include_dashboard": False, "temp_dir": folder, "_system_config": ray_settings or {}}
     cluster = Cluster(initialize_head=True, head_node_args=head | ({"node_ip_address": ip} if ip else {}))
     # Only the main thread can see to it that a node ends with this process. The head does, and the others follow it.

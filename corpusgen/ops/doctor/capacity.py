@@ -15,7 +15,7 @@ from corpusgen.config.run import Resources
 from corpusgen.engine.cluster import lacking, may_grow, this_machine
 from corpusgen.engine.stage import Stage, models_used
 from corpusgen.ops.doctor import gpu
-from corpusgen.ops.doctor.findings import Line, amount
+from corpusgen.ops.doctor.findings import Finding, amount
 from corpusgen.ops.doctor.machine import Machine, look_around
 
 Requests = Sequence[tuple[Stage, Resources]]
@@ -68,16 +68,16 @@ def _node(node: Mapping[str, object], call: ray.ObjectRef, started: float) -> No
     return Node(name, offers, machine, ahead=ahead)
 
 
-def cluster_lines(nodes: Sequence[Node], here: Machine) -> Iterator[Line]:
+def cluster_lines(nodes: Sequence[Node], here: Machine) -> Iterator[Finding]:
     """Describe the cluster, and report where it differs from this machine."""
     totals = {name: sum(node.offers.get(name, 0) for node in nodes) for name in ("CPU", "GPU", "memory")}
     finding = f"{len(nodes)} nodes, {totals['CPU']:g} CPUs, {totals['GPU']:g} GPUs, {amount(totals['memory'])}"
-    yield Line("green", "cluster", finding + ("; more may come" if may_grow() else ""))
+    yield Finding("green", "cluster", finding + ("; more may be added" if may_grow() else ""))
     for node in nodes:
         what = f"node {node.name}"
         if node.machine is None:
             remedy = "install the same version of the project on every node"
-            yield Line("red", what, f"a task there fails: {node.problem}", remedy)
+            yield Finding("red", what, f"a task there fails: {node.problem}", remedy)
             continue
         others = [
             f"{name} {version}, here {here.versions[name]}"
@@ -85,13 +85,18 @@ def cluster_lines(nodes: Sequence[Node], here: Machine) -> Iterator[Line]:
             if version != here.versions[name]
         ]
         if others:
-            yield Line("yellow", what, f"other versions: {'; '.join(others)}", "install the same everywhere")
+            yield Finding("yellow", what, f"other versions: {'; '.join(others)}", "install the same everywhere")
         if abs(node.ahead) > _SKEW_SECONDS:
-            finding = f"its clock is {node.ahead:+,.0f} s off this machine's"
-            yield Line("yellow", what, finding, "set the clocks by NTP: object stores refuse what is 15 minutes off")
+            finding = f"its clock differs from this machine's by {node.ahead:+,.0f} s"
+            yield Finding(
+                "yellow",
+                what,
+                finding,
+                "synchronise the clocks with NTP: object stores refuse requests that are 15 minutes off",
+            )
 
 
-def schedulable(requests: Requests, nodes: Sequence[Node], growing: bool) -> Iterator[Line]:
+def schedulable(requests: Requests, nodes: Sequence[Node], growing: bool) -> Iterator[Finding]:
     """Report stages whose workers fit on no node; if nodes may be added, this may pass."""
     found = False
     for stage, request in requests:
@@ -99,52 +104,57 @@ def schedulable(requests: Requests, nodes: Sequence[Node], growing: bool) -> Ite
         if asked is None:
             continue
         found = True
-        remedy = f"ask for less: run.workers.{stage.name}, or add such a node"
+        remedy = f"request less in run.workers.{stage.name}, or add such a node"
         if growing:
-            finding = f"no node has {asked} now: it waits until one comes"
-            yield Line("yellow", f"stage {stage.name}", finding, f"see that the autoscaler has such nodes, or {remedy}")
+            finding = f"no node has {asked} now; it will wait until one is added"
+            yield Finding(
+                "yellow",
+                f"stage {stage.name}",
+                finding,
+                f"make sure that the autoscaler can add such nodes, or {remedy}",
+            )
         else:
-            finding = f"it can never be scheduled: no node has {asked}"
-            yield Line("red", f"stage {stage.name}", finding, remedy)
+            finding = f"can never be scheduled: no node has {asked}"
+            yield Finding("red", f"stage {stage.name}", finding, remedy)
     if not found:
-        yield Line("green", "stages", f"there is room for a worker of each of the {len(requests)} stages")
+        yield Finding("green", "stages", f"room for a worker of each of the {len(requests)} stages")
 
 
-def devices(requests: Requests) -> Iterator[Line]:
+def devices(requests: Requests) -> Iterator[Finding]:
     """Report models that are set to run on a GPU, or as only a GPU can, in workers that see none."""
     for stage, request in requests:
         if (reason := stage.gpu_only()) and not request.gpus:
-            finding = f"{reason.because}, but its workers ask for no GPU, and so see none"
-            yield Line(
+            finding = f"{reason.because}, but its workers do not request a GPU, so they cannot use one"
+            yield Finding(
                 "red", f"stage {stage.name}", finding, f"set run.workers.{stage.name}.gpus=1, or {reason.instead}"
             )
 
 
-def idle_gpus(config: BuildConfig, requests: Requests, nodes: Sequence[Node]) -> Iterator[Line]:
+def idle_gpus(config: BuildConfig, requests: Requests, nodes: Sequence[Node]) -> Iterator[Finding]:
     """Report GPUs that no stage asks for."""
     able = [(stage, request) for stage, request in requests if stage.can_use_gpu]
     asked = any(request.gpus for _, request in able)
     if able and not asked and config.generate.device == "auto" and any(node.offers.get("GPU") for node in nodes):
         remedy = " and ".join(f"run.workers.{stage.name}.gpus=1" for stage, _ in able)
-        yield Line("yellow", "GPU", "there is one, but no stage asks for it: models run on CPUs", f"set {remedy}")
+        yield Finding("yellow", "GPU", "there is one, but no stage requests it: models run on CPUs", f"set {remedy}")
 
 
-def models_on_nodes(requests: Requests, nodes: Sequence[Node]) -> Iterator[Line]:
+def models_on_nodes(requests: Requests, nodes: Sequence[Node]) -> Iterator[Finding]:
     """Check the files of models on the nodes that have room for the stages that load them."""
     for model in models_used(stage for stage, _ in requests):
         users = [request for stage, request in requests if model in stage.uses()]
-        places = [node for node in nodes if any(lacking(request, [node.offers]) is None for request in users)]
-        without = [node.name for node in places if node.machine and model.path in node.machine.absent]
+        roomy = [node for node in nodes if any(lacking(request, [node.offers]) is None for request in users)]
+        without = [node.name for node in roomy if node.machine and model.path in node.machine.absent]
         if without:
-            remedy = "put it there at the same path, or on a disk that all nodes share"
-            yield Line("red", model.role, f"{model.path} is not on {', '.join(without)}", remedy)
-        elif places and model.path is not None:
-            yield Line("green", model.role, f"{model.path} is on all {len(places)} nodes that may need it")
+            remedy = "copy it there under the same path, or to a disk that all nodes share"
+            yield Finding("red", model.role, f"{model.path} is missing on {', '.join(without)}", remedy)
+        elif roomy and model.path is not None:
+            yield Finding("green", model.role, f"{model.path} is on all {len(roomy)} nodes that may need it")
 
 
-def memory_of_gpus(config: BuildConfig, requests: Requests, nodes: Sequence[Node]) -> Iterator[Line]:
+def memory_of_gpus(config: BuildConfig, requests: Requests, nodes: Sequence[Node]) -> Iterator[Finding]:
     """Compare the GPU memory that workers need with what the GPUs have; raise StageError if a model cannot be read."""
     for stage, request in requests:
         if request.gpus and (need := stage.gpu_need(config.filters.min_words or 1)):
-            places = [node.machine for node in nodes if node.machine and lacking(request, [node.offers]) is None]
-            yield gpu.gpu_memory(stage.name, need, request, [one for place in places for one in place.gpus])
+            machines = [node.machine for node in nodes if node.machine and lacking(request, [node.offers]) is None]
+            yield gpu.gpu_memory(stage.name, need, request, [one for machine in machines for one in machine.gpus])

@@ -9,11 +9,11 @@ from corpusgen.models.translate import TranslatorSettings
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({}, "backend ctranslate2 needs model"),
+        ({}, "backend ctranslate2 needs a model"),
         ({"backend": "bergamot", "source": "en", "target": "fr"}, "between en and pt"),
         ({"backend": "bergamot", "source": "en", "target": "en"}, "between en and pt"),
-        ({"backend": "transformers", "model": "m", "compute_type": "int8"}, "has no compute_type int8"),
-        ({"model": "m", "tokenizer": "moses", "source": "en"}, "moses depends on the languages: set source and target"),
+        ({"backend": "transformers", "model": "m", "compute_type": "int8"}, "does not support compute_type int8"),
+        ({"model": "m", "tokenizer": "moses", "source": "en"}, "moses depends on the languages; set source and target"),
         ({"model": "m", "beams": 5}, "Extra inputs"),
         ({"model": "m", "beam": 0}, "greater than or equal to 1"),
     ],

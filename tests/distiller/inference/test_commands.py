@@ -20,42 +20,11 @@ from distiller.errors import AmbiguousWordError
 from distiller.inference import encode_file as use
 from distiller.inference.output_files import check_target, write_text
 from distiller.inference.word_distiller import WordDistiller
-from distiller.settings import TrainSettings
-from distiller.words.model import WordModel
-from distiller.words.saved import SavedModel, load_saved, write_saved
+from distiller.words.saved import load_saved, write_saved
+from tests.distiller.commands import command
 from tests.testing import triple_builds as support
 
-VALIDATION = {
-    "step": 10,
-    "epoch": 1.0,
-    "loss": 0.1,
-    "cosine_positive": 0.9,
-    "cosine_negative": 0.5,
-    "ordered": 0.95,
-    "cosine_unrelated": 0.3,
-}
 TEXTS = support.sentences(30, seed=4)
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    """A saved model with random weights, on a tiny frozen one."""
-    folder = tmp_path_factory.mktemp("model")
-    backbone = support.write_masked_lm(folder / "backbone")
-    settings = TrainSettings.model_validate(
-        {"corpus": "corpora/none", "output": "runs/none", "backbone": {"model": backbone}, "heads": 4}
-    )
-    saved = SavedModel.of(WordModel(16, 4, seed=3), settings, [2, 3], {}, VALIDATION)
-    write_saved(str(folder / "model"), saved)
-    return str(folder / "model")
-
-
-def command(*arguments):
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments], catch_exceptions=True)
-    if result.exception and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    assert result.exit_code == 0, result.output
-    return result.output
 
 
 def write_jsonl(path, rows):
@@ -68,16 +37,16 @@ def rows_of(texts):
     ways = [{"word": "willows"}, None, None]
     for number, text in enumerate(texts):
         start = text.index("willows")
-        by_place = [{"span": [start, start + 7]}, {"start": start, "end": start + 7}]
-        yield {"id": f"s{number}", "text": text, **(ways[number % 3] or by_place[number % 3 - 1])}
+        by_span = [{"span": [start, start + 7]}, {"start": start, "end": start + 7}]
+        yield {"id": f"s{number}", "text": text, **(ways[number % 3] or by_span[number % 3 - 1])}
 
 
-def test_a_file_is_encoded_as_the_library_does(model, tmp_path):
+def test_a_file_is_encoded_as_the_library_does(model_path, tmp_path):
     source, target = write_jsonl(tmp_path / "words.jsonl", rows_of(TEXTS)), tmp_path / "words.parquet"
-    assert "30 words" in command("encode", model, source, "-o", target, "--output", "both")
+    assert "30 words" in command("encode", model_path, source, "-o", target, "--output", "both")
     table = pq.read_table(target)
     assert table["id"].to_pylist() == [f"s{number}" for number in range(30)]
-    wanted = WordDistiller.from_pretrained(model).encode_words(["willows"] * 30, TEXTS, output="both")
+    wanted = WordDistiller.from_pretrained(model_path).encode_words(["willows"] * 30, TEXTS, output="both")
     for kind in ("meaning", "context"):
         np.testing.assert_allclose(np.array(table[kind].to_pylist()), getattr(wanted, kind), atol=1e-6)
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".tmp-")] == []
@@ -94,13 +63,13 @@ def test_a_file_is_encoded_as_the_library_does(model, tmp_path):
         ('{"text": 3, "span": [0, 1]}', "line 2: a text must be a string, not int"),
         ('{"text": "a river", "word": 5}', "line 2: a word must be a string, not int"),
         ('{"text": "a river", "word": null}', "line 2: a word must be a string, not NoneType"),
-        ('{"text": "a river", "start": 1e400, "end": 3}', "line 2: a span is a pair of whole numbers"),
+        ('{"text": "a river", "start": 1e400, "end": 3}', "line 2: a span must be a pair of integers"),
         ('{"text": "a river", "start": 1.9, "end": 7}', "(start, end), not (1.9, 7)"),
-        ('{"text": "a river", "span": [2.0, 7]}', "line 2: a span is a pair of whole numbers"),
-        ('{"text": "a river", "span": [true, 7]}', "line 2: a span is a pair of whole numbers"),
-        ('{"text": "a river", "span": ["2", "7"]}', "line 2: a span is a pair of whole numbers"),
-        ('{"text": "a river", "span": [2, 5, 7]}', "line 2: a span is a pair of whole numbers"),
-        ('{"text": "a river", "span": {}}', "line 2: a span is a pair of whole numbers"),
+        ('{"text": "a river", "span": [2.0, 7]}', "line 2: a span must be a pair of integers"),
+        ('{"text": "a river", "span": [true, 7]}', "line 2: a span must be a pair of integers"),
+        ('{"text": "a river", "span": ["2", "7"]}', "line 2: a span must be a pair of integers"),
+        ('{"text": "a river", "span": [2, 5, 7]}', "line 2: a span must be a pair of integers"),
+        ('{"text": "a river", "span": {}}', "line 2: a span must be a pair of integers"),
         ('{"text": "a river", "start": 100000000000000000000, "end": 100000000000000000001}', "line 2: span is empty"),
         ('{"id": "\\ud800", "text": "a river", "word": "river"}', "line 2: expected JSON"),
         ('["a river", "river"]', "line 2: expected JSON"),
@@ -108,48 +77,48 @@ def test_a_file_is_encoded_as_the_library_does(model, tmp_path):
         (b'{"text": "a r\xefver", "word": "a"}', "line 2: expected JSON"),
     ],
 )
-def test_a_bad_line_is_named_and_no_file_is_left(model, tmp_path, line, message):
+def test_a_bad_line_is_named_and_no_file_is_left(model_path, tmp_path, line, message):
     source, target = tmp_path / "words.jsonl", tmp_path / "words.parquet"
     line = line if isinstance(line, bytes) else line.encode()
     source.write_bytes(json.dumps({"text": TEXTS[0], "word": "willows"}).encode() + b"\n" + line + b"\n")
     with pytest.raises(CorpusgenError) as refused:
-        command("encode", model, source, "-o", target)
+        command("encode", model_path, source, "-o", target)
     assert message in str(refused.value)
     assert [path.name for path in tmp_path.iterdir()] == ["words.jsonl"]
 
 
 @pytest.mark.parametrize("at_once", [3, 2048])
-def test_bad_lines_are_left_out_and_named_if_asked_for(model, tmp_path, monkeypatch, at_once):
+def test_bad_lines_are_left_out_and_named_if_asked_for(model_path, tmp_path, monkeypatch, at_once):
     monkeypatch.setattr(use, "_ROWS_AT_ONCE", at_once)
     bad = [b"{", b"\xff", b'{"text": "a river", "word": "sea"}', b'{"text": "a river", "span": [3, 99]}'] * 2
     good = [json.dumps(row).encode() for row in rows_of(TEXTS[:9])]
     mixed = [line for pair in zip_longest(good, bad) for line in pair if line is not None]
     source, target = tmp_path / "words.jsonl", tmp_path / "words.parquet"
     source.write_bytes(b"\n".join(mixed))
-    result = CliRunner().invoke(app, ["encode", model, str(source), "-o", str(target), "--skip-bad"])
+    result = CliRunner().invoke(app, ["encode", model_path, str(source), "-o", str(target), "--skip-bad"])
     assert result.exit_code == 0, result.output
     assert "9 words" in result.stdout
     *named, counted = result.stderr.splitlines()
     assert [int(line.split(": ")[1].rpartition(" ")[2]) for line in named] == [2, 4, 6, 8, 10]
     assert "line 6: 'sea' is not in 'a river'" in named[2]
-    assert counted == "left out: 8 lines in all"
+    assert counted == "skipped: 8 lines in total"
     assert pq.read_table(target)["id"].to_pylist() == [f"s{number}" for number in range(9)]
     source.write_bytes(b"{")
-    command("encode", model, source, "-o", target, "--skip-bad")
+    command("encode", model_path, source, "-o", target, "--skip-bad")
     assert pq.read_table(target).num_rows == 0
 
 
-def test_standard_input_is_read(model, tmp_path):
+def test_standard_input_is_read(model_path, tmp_path):
     line = json.dumps({"text": TEXTS[0], "word": "willows"})
-    result = CliRunner().invoke(app, ["encode", model, "-", "-o", str(tmp_path / "a.parquet")], input=line + "\n")
+    result = CliRunner().invoke(app, ["encode", model_path, "-", "-o", str(tmp_path / "a.parquet")], input=line + "\n")
     assert "1 words" in result.output
 
 
-def test_a_place_that_no_file_can_be_written_to_is_refused_before_the_model_is_loaded(tmp_path):
+def test_a_path_that_no_file_can_be_written_to_is_refused_before_the_model_is_loaded(tmp_path):
     for target, message in (
-        (tmp_path, "is a folder: give the name of a file in it"),
+        (tmp_path, "is a folder; give a file name"),
         (f"{tmp_path}/", "is a folder"),
-        (tmp_path / "absent" / "words.parquet", "there is no folder"),
+        (tmp_path / "absent" / "words.parquet", "no such folder: "),
     ):
         with pytest.raises(ConfigError, match=message):
             command("encode", "no model", "words.jsonl", "-o", target)
@@ -189,84 +158,87 @@ def test_a_pipe_is_written_to_and_stays_one(tmp_path):
 
 
 @pytest.mark.parametrize("k", [1, 5, 100])
-def test_the_nearest_words_of_a_file_are_those_of_the_library(model, tmp_path, k):
+def test_the_nearest_words_of_a_file_are_those_of_the_library(model_path, tmp_path, k):
     source, target = write_jsonl(tmp_path / "words.jsonl", rows_of(TEXTS)), tmp_path / "words.parquet"
-    command("encode", model, source, "-o", target)
-    printed = command("nearest", model, target, "--text", TEXTS[3], "--word", "willows", "-k", k).splitlines()
+    command("encode", model_path, source, "-o", target)
+    printed = command("nearest", model_path, target, "--text", TEXTS[3], "--word", "willows", "-k", k).splitlines()
     assert len(printed) == min(k, 30)
     assert printed[0].startswith("1.000")
     assert "[willows]" in printed[0]
     cosines = [float(line.split()[0]) for line in printed]
     assert cosines == sorted(cosines, reverse=True)
-    loaded = WordDistiller.from_pretrained(model)
+    loaded = WordDistiller.from_pretrained(model_path)
     vectors = loaded.encode_words(["willows"] * 30, TEXTS)
     assert cosines == pytest.approx(np.sort(loaded.similarity(vectors[3], vectors)[0])[::-1][:k], abs=1e-3)
 
 
-def test_nearest_wants_a_file_with_such_vectors(model, tmp_path):
+def test_nearest_wants_a_file_with_such_vectors(model_path, tmp_path):
     source, target = write_jsonl(tmp_path / "words.jsonl", rows_of(TEXTS)), tmp_path / "words.parquet"
     options = ("--text", TEXTS[0], "--word", "willows")
-    with pytest.raises(CorpusgenError, match="no such file; `distiller encode` writes one"):
-        command("nearest", model, target, *options)
+    with pytest.raises(CorpusgenError, match="no such file; make it with `distiller encode`"):
+        command("nearest", model_path, target, *options)
     target.write_text("no parquet")
-    with pytest.raises(CorpusgenError, match="cannot be read"):
-        command("nearest", model, target, *options)
-    command("encode", model, source, "-o", target)
+    with pytest.raises(CorpusgenError, match="cannot read"):
+        command("nearest", model_path, target, *options)
+    command("encode", model_path, source, "-o", target)
     with pytest.raises(CorpusgenError, match="has no context vectors"):
-        command("nearest", model, target, *options, "--output", "context")
+        command("nearest", model_path, target, *options, "--output", "context")
 
 
-def test_vectors_of_another_model_are_refused(model, tmp_path):
+def test_vectors_of_another_model_are_refused(model_path, tmp_path):
     """Of the same size, but not from the same space."""
     source, target = write_jsonl(tmp_path / "words.jsonl", rows_of(TEXTS)), tmp_path / "words.parquet"
-    command("encode", model, source, "-o", target)
+    command("encode", model_path, source, "-o", target)
     options = (target, "--text", TEXTS[0], "--word", "willows")
-    moved = shutil.copytree(Path(model), tmp_path / "moved")
+    moved = shutil.copytree(Path(model_path), tmp_path / "moved")
     assert "[willows]" in command("nearest", moved, *options)
-    other, saved = tmp_path / "other", load_saved(model)
+    other, saved = tmp_path / "other", load_saved(model_path)
     weights = load(saved.weights)
     changed = save({**weights, "meaning.expand.bias": weights["meaning.expand.bias"] + 1})
     write_saved(str(other), replace(saved, weights=changed))
-    with pytest.raises(ConfigError, match="holds vectors of another model"):
+    with pytest.raises(ConfigError, match="holds vectors of another or an unknown model"):
         command("nearest", other, *options)
     pq.write_table(pq.read_table(target).replace_schema_metadata(), target)
-    with pytest.raises(ConfigError, match="or does not say of which"):
-        command("nearest", model, *options)
+    with pytest.raises(ConfigError, match="or an unknown model"):
+        command("nearest", model_path, *options)
 
 
-def test_a_word_that_is_there_twice_is_named_by_its_span(model, tmp_path):
+def test_a_word_that_is_there_twice_is_named_by_its_span(model_path, tmp_path):
     text, other = "the willows by the willows", "the castle."
     with pytest.raises(AmbiguousWordError, match=r"encode one of \(4, 11\), \(19, 26\)"):
-        command("similarity", model, text, text, "--word", "willows")
-    printed = command("similarity", model, text, text, "--span", "4:11", "--other-span", "19:26").split()
-    loaded = WordDistiller.from_pretrained(model)
+        command("similarity", model_path, text, text, "--word", "willows")
+    printed = command("similarity", model_path, text, text, "--span", "4:11", "--other-span", "19:26").split()
+    loaded = WordDistiller.from_pretrained(model_path)
     wanted = [loaded.similarity(*loaded.encode([text] * 2, [(4, 11), (19, 26)], output=kind)) for kind in printed[::2]]
     assert [float(cosine) for cosine in printed[1::2]] == pytest.approx(np.ravel(wanted), abs=1e-3)
-    command("similarity", model, other, text, "--word", "castle", "--other-span", "4:11")
-    command("similarity", model, text, other, "--span", "4:11", "--other-word", "castle")
+    command("similarity", model_path, other, text, "--word", "castle", "--other-span", "4:11")
+    command("similarity", model_path, text, other, "--span", "4:11", "--other-word", "castle")
     source, target = write_jsonl(tmp_path / "words.jsonl", rows_of(TEXTS)), tmp_path / "words.parquet"
-    command("encode", model, source, "-o", target)
-    assert "[willows]" in command("nearest", model, target, "--text", text, "--span", "19:26", "-k", 1)
+    command("encode", model_path, source, "-o", target)
+    assert "[willows]" in command("nearest", model_path, target, "--text", text, "--span", "19:26", "-k", 1)
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ((), "say which word of .* is meant"),
-        (("--word", "castle", "--span", "4:10"), "say which word of .* is meant"),
-        (("--span", "4:10"), "say which word of .* is meant"),  # and in the second text?
-        (("--word", "castle", "--other-word", "castle", "--other-span", "4:10"), "say which word of .* is meant"),
-        (("--word", "castle", "--other-span", "4-10"), "'4-10' is no span: expected START:END, such as 4:8"),
+        ((), "which word of .*Give the word"),
+        (("--word", "castle", "--span", "4:10"), "which word of .*Give the word"),
+        (("--span", "4:10"), "which word of .*Give the word"),  # and in the second text?
+        (("--word", "castle", "--other-word", "castle", "--other-span", "4:10"), "which word of .*Give the word"),
+        (
+            ("--word", "castle", "--other-span", "4-10"),
+            "'4-10' is not a span: expected START:END in characters, such as 4:8",
+        ),
         (("--word", "castle", "--other-span", "4:99"), "span is empty or outside the text"),
     ],
 )
-def test_a_word_is_named_in_one_way(model, options, message):
+def test_a_word_is_named_in_one_way(model_path, options, message):
     with pytest.raises(CorpusgenError, match=message):
-        command("similarity", model, "the castle.", "the castle.", *options)
+        command("similarity", model_path, "the castle.", "the castle.", *options)
 
 
-def test_similarity_prints_all_kinds(model):
-    printed = command("similarity", model, TEXTS[0], TEXTS[0], "--word", "willows")
+def test_similarity_prints_all_kinds(model_path):
+    printed = command("similarity", model_path, TEXTS[0], TEXTS[0], "--word", "willows")
     assert [line.split() for line in printed.splitlines()] == [
         ["meaning", "1.000"],
         ["context", "1.000"],
@@ -274,8 +246,8 @@ def test_similarity_prints_all_kinds(model):
     ]
 
 
-def test_info_tells_what_a_model_is(model):
-    printed = command("info", model)
+def test_info_tells_what_a_model_is(model_path):
+    printed = command("info", model_path)
     assert "layers              2 to 3" in printed
     assert "nearer to positive  95.0% of held-out triples" in printed
-    assert json.loads(command("info", model, "--json"))["dimension"] == 16
+    assert json.loads(command("info", model_path, "--json"))["dimension"] == 16

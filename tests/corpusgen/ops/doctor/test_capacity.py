@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from corpusgen.corpus.build import stages_of
 from corpusgen.engine import Resources
 from corpusgen.engine.cluster import lacking, this_machine
-from corpusgen.ops.doctor import cluster_room as room
-from corpusgen.ops.doctor.cluster_room import Node
+from corpusgen.ops.doctor import capacity
+from corpusgen.ops.doctor.capacity import Node
 from corpusgen.ops.doctor.machine import look_around
 from corpusgen.store import Store
 
@@ -52,12 +52,12 @@ def node(**offered):
 def test_what_can_never_be_scheduled_is_red_and_what_may_come_yellow():
     requests = [(named("segment"), Resources()), (named("mask"), Resources(gpus=1))]
     nodes = [node(CPU=4.0, memory=1e9)]
-    (line,) = room.schedulable(requests, nodes, growing=False)
+    (line,) = capacity.schedulable(requests, nodes, growing=False)
     assert (line.status, line.what) == ("red", "stage mask")
     assert "run.workers.mask" in line.remedy
-    (line,) = room.schedulable(requests, nodes, growing=True)
+    (line,) = capacity.schedulable(requests, nodes, growing=True)
     assert line.status == "yellow"
-    (line,) = room.schedulable(requests[:1], nodes, growing=False)
+    (line,) = capacity.schedulable(requests[:1], nodes, growing=False)
     assert line.status == "green"
 
 
@@ -77,17 +77,17 @@ def test_models_for_a_gpu_whose_workers_ask_for_none_are_red(config, made, devic
         masked={"model": str(made / "masked"), "dtype": dtype},
     )
     stages = {stage.name: stage for stage in stages_of(settings, Store.at(settings.store))}
-    lines = list(room.devices([(stages["segment"], Resources()), (stages["mask"], Resources(gpus=gpus))]))
+    lines = list(capacity.devices([(stages["segment"], Resources()), (stages["mask"], Resources(gpus=gpus))]))
     assert [line.status for line in lines] == ["red"] * red
 
 
 def test_a_gpu_that_nobody_asks_for_is_mentioned(config):
     nodes = [node(CPU=4.0, GPU=1.0)]
-    (line,) = room.idle_gpus(config(), [(named("mask"), Resources())], nodes)
+    (line,) = capacity.idle_gpus(config(), [(named("mask"), Resources())], nodes)
     assert line.status == "yellow"
     assert "run.workers.mask.gpus=1" in line.remedy
-    assert list(room.idle_gpus(config(), [(named("mask"), Resources(gpus=1))], nodes)) == []
-    assert list(room.idle_gpus(config(), [(named("mask"), Resources())], [node(CPU=4.0)])) == []
+    assert list(capacity.idle_gpus(config(), [(named("mask"), Resources(gpus=1))], nodes)) == []
+    assert list(capacity.idle_gpus(config(), [(named("mask"), Resources())], [node(CPU=4.0)])) == []
 
 
 def test_the_words_of_a_matrix_are_looked_for_on_the_nodes_too(config, tmp_path):
@@ -95,5 +95,7 @@ def test_the_words_of_a_matrix_are_looked_for_on_the_nodes_too(config, tmp_path)
     settings = config(vectors={"path": str(tmp_path / "matrix.npy"), "words": str(words)})
     requests = [(stage, Resources()) for stage in stages_of(settings, Store.at(settings.store))]
     machine = look_around([str(words)])
-    (lacks,) = [line for line in room.models_on_nodes(requests, [room.this_node(machine)]) if line.status == "red"]
-    assert (lacks.what, lacks.finding) == ("vectors.words", f"{words} is not on this machine")
+    (lacks,) = [
+        line for line in capacity.models_on_nodes(requests, [capacity.this_node(machine)]) if line.status == "red"
+    ]
+    assert (lacks.what, lacks.finding) == ("vectors.words", f"{words} is missing on this machine")

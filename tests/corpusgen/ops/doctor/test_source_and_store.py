@@ -9,7 +9,7 @@ from corpusgen.corpus.build import build, content_of
 from corpusgen.engine import LocalExecutor
 from corpusgen.errors import ConfigError, StoreError
 from corpusgen.io.files import LocalFiles, open_files
-from corpusgen.ops.doctor import source_and_store as places
+from corpusgen.ops.doctor import source_and_store
 from corpusgen.ops.doctor.findings import reported
 from corpusgen.sources.locate import find_files
 from corpusgen.store import Store, check
@@ -23,8 +23,8 @@ def statuses(lines):
     return [(line.status, line.what) for line in lines]
 
 
-def test_a_place_that_works_is_green_and_left_as_it_was(root, config):
-    lines = list(places.store_place(config(store=root)))
+def test_a_location_that_works_is_green_and_left_as_it_was(root, config):
+    lines = list(source_and_store.store_location(config(store=root)))
     assert statuses(lines) == [("green", "store"), ("green", "clock")]
     assert list(open_files(root).list("")) == []
     if "://" not in root:
@@ -35,14 +35,14 @@ def test_a_store_that_is_being_built_is_not_disturbed(root, config):
     settings = config(store=root)
     build(settings, LocalExecutor(), until="vocabulary")
     before = sorted(info.path for info in open_files(root).list(""))
-    assert statuses(places.store_place(settings)) == [("green", "store"), ("green", "clock")]
-    (line,) = places.store_content(settings, content_of(settings, Store.at(settings.store)))
+    assert statuses(source_and_store.store_location(settings)) == [("green", "store"), ("green", "clock")]
+    (line,) = source_and_store.store_content(settings, content_of(settings, Store.at(settings.store)))
     assert line.status == "green"
     assert "harvest, vocabulary" in line.finding
     assert sorted(info.path for info in open_files(root).list("")) == before
     other = config(store=root, seed=3)
     with pytest.raises(StoreError, match=r"settings.seed: 0 in the store, 3 now"):
-        list(places.store_content(other, content_of(other, Store.at(other.store))))
+        list(source_and_store.store_content(other, content_of(other, Store.at(other.store))))
 
 
 def test_credentials_that_may_only_read_are_found_out(s3_server, s3_root, monkeypatch):
@@ -61,7 +61,7 @@ class Forgetful(LocalFiles):
 
 
 def test_a_server_that_ignores_conditional_writes_is_found_out_and_nothing_stays_there(tmp_path):
-    with pytest.raises(StoreError, match="does not honour conditional writes"):
+    with pytest.raises(StoreError, match="ignores conditional writes"):
         try_out(Forgetful(str(tmp_path)))
     assert list(tmp_path.iterdir()) == []
 
@@ -80,18 +80,18 @@ def look_alike(monkeypatch):
 
 
 def test_through_the_real_client_too_it_is_red(look_alike, config):
-    (line,) = reported("store", places.store_place(config(store="s3://bucket/corpus")))
+    (line,) = reported("store", source_and_store.store_location(config(store="s3://bucket/corpus")))
     assert (line.status, line.what) == ("red", "store")
-    assert "does not honour conditional writes" in line.finding
+    assert "ignores conditional writes" in line.finding
     assert look_alike.conditional == 2
     assert look_alike.objects == {}
     look_alike.honours = True
-    assert next(places.store_place(config(store="s3://bucket/corpus"))).status == "green"
+    assert next(source_and_store.store_location(config(store="s3://bucket/corpus"))).status == "green"
 
 
 def test_and_no_store_is_begun_there_however_often_one_tries(look_alike, config):
     for _ in range(2):
-        with pytest.raises(StoreError, match="does not honour conditional writes"):
+        with pytest.raises(StoreError, match="ignores conditional writes"):
             build(config(store="s3://bucket/corpus"), LocalExecutor(), until="harvest")
         assert not any("/harvest/" in key for key in look_alike.objects)
     look_alike.honours = True
@@ -99,15 +99,15 @@ def test_and_no_store_is_begun_there_however_often_one_tries(look_alike, config)
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="there is no /proc")
-def test_a_place_that_takes_no_files_is_red(config):
-    (line,) = reported("store", places.store_place(config(store="/proc/x")))
+def test_a_location_that_takes_no_files_is_red(config):
+    (line,) = reported("store", source_and_store.store_location(config(store="/proc/x")))
     assert line.status == "red"
-    assert "cannot write to /proc: no file can be made there" in line.finding
+    assert "cannot write to /proc: no files can be created there" in line.finding
 
 
 def test_a_file_in_the_way_is_red(config, tmp_path):
     (tmp_path / "file").write_text("")
-    lines = list(places.store_place(config(store=str(tmp_path / "file" / "store"))))
+    lines = list(source_and_store.store_location(config(store=str(tmp_path / "file" / "store"))))
     assert statuses(lines) == [("red", "store")]
 
 
@@ -115,7 +115,7 @@ def test_a_file_in_the_way_is_red(config, tmp_path):
 def test_a_clock_that_is_off_is_measured(root, config, monkeypatch, off, status):
     now = check.time.time
     monkeypatch.setattr(check, "time", type("Clock", (), {"time": staticmethod(lambda: now() - off)}))
-    _, line = places.store_place(config(store=root))
+    _, line = source_and_store.store_location(config(store=root))
     assert (line.what, line.status) == ("clock", status)
     if off:
         assert ("ahead of" if off > 0 else "behind") in line.finding
@@ -125,9 +125,9 @@ def test_a_clock_that_is_off_is_measured(root, config, monkeypatch, off, status)
 
 def test_files_that_are_missing_empty_or_there(config, tmp_path):
     def lines(path):
-        return statuses(places.sources(config(source={"kind": "text", "paths": [str(path)]})))
+        return statuses(source_and_store.sources(config(source={"kind": "text", "paths": [str(path)]})))
 
-    assert statuses(places.sources(config())) == [("green", "source.paths")]
+    assert statuses(source_and_store.sources(config())) == [("green", "source.paths")]
     (tmp_path / "empty.txt").write_text("")
     assert lines(tmp_path / "empty.txt") == [("red", "source.paths")]
     with pytest.raises(ConfigError, match=r"none\.txt: no such file"):
@@ -138,10 +138,10 @@ def test_files_that_may_not_be_read_are_red(config):
     with public_folder() as folder:
         (folder / "closed.txt").write_text("closed")
         settings = config(source={"kind": "text", "paths": [str(folder / "closed.txt")]})
-        assert statuses(places.sources(settings)) == [("green", "source.paths")]
+        assert statuses(source_and_store.sources(settings)) == [("green", "source.paths")]
         (folder / "closed.txt").chmod(0)
         with bound_by_permissions():
-            (line,) = places.sources(settings)
+            (line,) = source_and_store.sources(settings)
     assert line.status == "red"
     assert "ermission" in f"{line.finding} {line.remedy}"
 
@@ -149,21 +149,21 @@ def test_files_that_may_not_be_read_are_red(config):
 def test_a_source_on_s3_is_read_a_little(s3_root, config):
     open_files(s3_root).write("a.txt", b"A river.\n" * 10_000)
     settings = config(source={"kind": "text", "paths": [f"{s3_root}/*.txt"]})
-    assert statuses(places.sources(settings)) == [("green", "source.paths")]
-    assert list(places.first_bytes(settings)) == []
+    assert statuses(source_and_store.sources(settings)) == [("green", "source.paths")]
+    assert list(source_and_store.first_bytes(settings)) == []
 
 
 def test_a_source_that_cannot_be_cut_into_units_is_red_and_one_message_everywhere(config, tmp_path, command):
     (tmp_path / "a.parquet").write_bytes(b"no Parquet at all")
     settings = config(source={"kind": "parquet", "paths": [str(tmp_path / "a.parquet")]})
-    (line,) = reported("source.paths", places.first_bytes(settings))
+    (line,) = reported("source.paths", source_and_store.first_bytes(settings))
     assert line.status == "red"
-    assert "a.parquet cannot be read as Parquet" in line.finding
+    assert "a.parquet as Parquet" in line.finding
     (tmp_path / "my.yaml").write_text(settings.to_yaml())
     for arguments in (("estimate",), ("build", "--executor", "local")):
         ended = command(arguments[0], tmp_path / "my.yaml", *arguments[1:])
         assert (ended.code, ended.out) == (2, "")
-        assert "a.parquet cannot be read as Parquet" in ended.err
+        assert "a.parquet as Parquet" in ended.err
 
 
 def test_a_disk_that_is_too_small_is_red_before_a_build_and_yellow_within_one(config, tmp_path):
@@ -171,15 +171,15 @@ def test_a_disk_that_is_too_small_is_red_before_a_build_and_yellow_within_one(co
     with huge.open("wb") as file:
         file.truncate(14 << 40)  # takes no room: there is nothing in it
     settings = config(source={"kind": "text", "paths": [str(huge)]}, sample={"size": 1000})
-    assert statuses(places.disk(config())) == [("green", "room for the store")]
-    assert statuses(places.disk(settings)) == [("red", "room for the store")]
+    assert statuses(source_and_store.disk(config())) == [("green", "room for the store")]
+    assert statuses(source_and_store.disk(settings)) == [("red", "room for the store")]
     Path(settings.store).mkdir()
     Path(settings.store, "corpus.json").write_text("{}")
-    assert statuses(places.disk(settings)) == [("yellow", "room for the store")]
+    assert statuses(source_and_store.disk(settings)) == [("yellow", "room for the store")]
 
 
 def test_room_on_s3_is_not_asked_for(s3_root, config):
-    assert list(places.disk(config(store=s3_root))) == []
+    assert list(source_and_store.disk(config(store=s3_root))) == []
 
 
 @pytest.mark.real
@@ -200,5 +200,15 @@ def test_the_estimate_is_right_within_a_factor_of_two(config, tmp_path):
         build(settings, LocalExecutor())
         files = (file for file in Path(settings.store).rglob("*") if file.is_file())
         size = sum(file.stat().st_size for file in files if file.suffix == ".parquet")
-        estimate = places.estimated_bytes(settings, find_files([pattern]))
+        estimate = source_and_store.estimated_bytes(settings, find_files([pattern]))
         assert size / 2 < estimate < size * 2, (kind, size, estimate)
+
+
+def test_passes_of_another_recipe_with_our_names_are_not_given_our_sizes(config):
+    def estimate(**changed):
+        settings = config(recipe="tests.extending.outside:RECIPE", **changed)  # it has a pass `pairs` of its own
+        return source_and_store.estimated_bytes(settings, find_files(settings.source.paths))
+
+    assert estimate() == estimate(discourse={"size": 1}) == estimate(sample={"size": 1})
+    ours = config(recipe="discourse")
+    assert source_and_store.estimated_bytes(ours, find_files(ours.source.paths)) > estimate()
