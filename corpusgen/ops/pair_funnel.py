@@ -15,6 +15,9 @@ from corpusgen.store.products import DISCOURSE
 from corpusgen.store.status import PassStatus
 
 _REPEATS = ("repeats", "repeats")
+NOWHERE_ELSE = "in no other document"
+COPIED = "it copied a sentence"
+NOT_KNOWN = "not known of merged pairs"
 
 
 @dataclass(frozen=True)
@@ -35,11 +38,16 @@ class Repeated:
 
 @dataclass(frozen=True)
 class PairFunnel:
-    """The numbers of pairs, and what they come from; `repeated` is None in a merged store, which has only pairs."""
+    """The numbers of pairs, and what they come from; `repeated` is None in a merged store, which has only pairs.
+
+    Each pair has a negative, or a reason why not: `pairs` is the sum of `with_negative` and `without_negative`. Either
+    the word can be used in no other document, or the sentence that was found there copied one of the pair's.
+    """
 
     repeated: Repeated | None
     pairs: int
     with_negative: int
+    without_negative: dict[str, int]
     words: int
     most_of_a_word: int
     documents: int
@@ -61,16 +69,25 @@ class PairFunnelCount:
     made: Counter[str] = field(default_factory=Counter)
     _documents: set[str] = field(default_factory=set)
     _with_negative: int = 0
+    _without_negative: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
         begun = {found.name for found in self.store.passes()}
         self._repeated = _repeated(self.store) if _REPEATS[0] in begun else None
+        self._nowhere_else = _chosen_without_negative(self.store) if PAIRING[0] in begun else None
 
     def add_rows(self, batch: pa.RecordBatch) -> None:
         """Count pairs; the batch has at least the columns `OF_ROWS`."""
         self.made.update(batch["target"].to_pylist())
         self._documents.update(id_.partition("-")[0] for id_ in batch["id"].to_pylist())
         self._with_negative += batch.num_rows - batch["negative"].null_count
+        without = batch["id"].filter(pc.is_null(batch["negative"])).to_pylist()
+        self._without_negative.update(map(self._why_without, without))
+
+    def _why_without(self, pair: str) -> str:
+        if self._nowhere_else is None:
+            return NOT_KNOWN
+        return NOWHERE_ELSE if pair in self._nowhere_else else COPIED
 
     def add_rejects(self, batch: pa.RecordBatch) -> None:
         """Count nothing: rejects are those of the repeats, which only their commits count."""
@@ -81,6 +98,7 @@ class PairFunnelCount:
             self._repeated,
             pairs=self.made.total(),
             with_negative=self._with_negative,
+            without_negative=dict(self._without_negative.most_common()),
             words=len(self.made),
             most_of_a_word=max(self.made.values(), default=0),
             documents=len(self._documents),
@@ -110,6 +128,12 @@ def _repeated(store: Store) -> Repeated:
     )
 
 
+def _chosen_without_negative(store: Store) -> set[str]:
+    """Return the ids of the pairs for which no negative was found; other negatives were dropped when they were read."""
+    batches = CommittedTable(store, *PAIRING).batches(("id", "negative"))
+    return {pair for batch in batches for pair in batch["id"].filter(pc.is_null(batch["negative"])).to_pylist()}
+
+
 def _rows(store: Store, pass_name: str, table: str) -> int:
     found = store.pass_store(pass_name)
     totals: Totals = PassStatus(found).refresh()
@@ -137,6 +161,8 @@ def lines(found: PairFunnel) -> Iterator[str]:
         yield _line("  chosen", before.chosen, before.candidates)
     yield _line("pairs", found.pairs)
     yield _line("  with a negative", found.with_negative, found.pairs)
+    for reason, count in found.without_negative.items():
+        yield _line(f"  without: {reason}", count, found.pairs)
     yield _line("  documents", found.documents)
     yield _line("  words", found.words)
     yield f"{'  pairs of a word':36}{found.mean_of_a_word:>12.2f} on average, {found.most_of_a_word:,} at most"

@@ -130,6 +130,7 @@ def _difference(ours: TaskResult, theirs: TaskResult | None, kind: str, other_ki
             _predicted(theirs, other_kind)[second],
             (ours.gold == 1 if ours.metric == "accuracy" else ours.gold)[first],
             parts=sizes.tolist(),
+            groups=None if ours.groups is None else ours.groups[first],
         )
     unpaired = ours.items + theirs.items - 2 * len(pairs)
     return TaskDifference(ours.task, kind, *figures, len(pairs), unpaired, ours.metric, ours.second)

@@ -52,6 +52,8 @@ class ItemSet:
 
     pairs: Sequence[SentencePair]
     skipped: Sequence[Skipped]
+    groups: Sequence[str] | None = None
+    """The group of each pair, if pairs of a group are not independent of each other: intervals draw whole groups."""
 
 
 def chosen_tasks(

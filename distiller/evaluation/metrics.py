@@ -12,6 +12,7 @@ import numpy.typing as npt
 from corpusgen.errors import ConfigError
 
 Values = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.int64]
 Statistic = Callable[..., Values]
 """A figure of arrays over the same items; arrays (resamples, items) give one figure per resample."""
 
@@ -159,14 +160,18 @@ def bootstrap(
     statistic: Statistic,
     *arrays: npt.NDArray[Any],
     parts: Sequence[int] | None = None,
+    groups: npt.NDArray[Any] | None = None,
     samples: int = 1000,
     seed: int = 0,
 ) -> tuple[float, float]:
     """Return the 95 % interval of a figure: percentiles over resamples of the items within each sub-corpus.
 
+    With `groups`, the group of each item, whole groups are drawn, as many as there are. This is for items that are not
+    independent of each other: drawn one by one, they would seem to say more than they do.
+
     Resamples without a figure, such as those with copies of one item only, do not count.
     """
-    return _interval(_resampled(statistic, arrays, parts, samples, seed))
+    return _interval(_resampled(statistic, arrays, parts, groups, samples, seed))
 
 
 def paired_bootstrap(
@@ -176,10 +181,11 @@ def paired_bootstrap(
     gold: npt.NDArray[Any],
     *,
     parts: Sequence[int] | None = None,
+    groups: npt.NDArray[Any] | None = None,
     samples: int = 1000,
     seed: int = 0,
 ) -> Difference:
-    """Compare two models' predictions for the same items: both are judged by the same resamples.
+    """Compare two models' predictions for the same items: both are judged by the same resamples, as in `bootstrap`.
 
     The p is twice the share of resamples in which the difference is zero or has the other sign, at most 1.
     """
@@ -188,13 +194,18 @@ def paired_bootstrap(
         return statistic(a, gold) - statistic(b, gold)
 
     value = over_parts(difference, first, second, gold, parts=parts)
-    differences = _resampled(difference, (first, second, gold), parts, samples, seed)
+    differences = _resampled(difference, (first, second, gold), parts, groups, samples, seed)
     other_side = float(np.mean(differences * np.sign(value) <= 0)) if len(differences) else np.nan
     return Difference(value, *_interval(differences), min(1.0, 2 * other_side) if np.isfinite(value) else np.nan)
 
 
 def _resampled(
-    statistic: Statistic, arrays: Sequence[npt.NDArray[Any]], parts: Sequence[int] | None, samples: int, seed: int
+    statistic: Statistic,
+    arrays: Sequence[npt.NDArray[Any]],
+    parts: Sequence[int] | None,
+    groups: npt.NDArray[Any] | None,
+    samples: int,
+    seed: int,
 ) -> Values:
     figures = np.zeros(samples)
     slices = list(_slices(arrays, parts))
@@ -202,12 +213,38 @@ def _resampled(
         generator = np.random.default_rng([seed, number])
         members = [array[part] for array in arrays]
         size = len(members[0])
-        step = max(1, _AT_ONCE // max(1, size))
-        for start in range(0, samples, step):
-            shape = (min(step, samples - start), size)
-            chosen = generator.integers(max(1, size), size=shape)
-            figures[start : start + step] += statistic(*(member[chosen] for member in members)) / len(slices)
+        at_once = max(1, _AT_ONCE // max(1, size))
+        drawn = _draws(generator, size, samples, at_once)
+        if groups is not None:
+            drawn = _draws_of_groups(generator, groups[part], samples, at_once)
+        for resamples, chosen in drawn:
+            figures[resamples] += statistic(*(member[chosen] for member in members)) / len(slices)
     return figures[~np.isnan(figures)]
+
+
+def _draws(generator: np.random.Generator, size: int, samples: int, at_once: int) -> Iterator[tuple[Indices, Indices]]:
+    """Yield the numbers of some resamples, and the items that are drawn for each of them, (resamples, items)."""
+    for start in range(0, samples, at_once):
+        resamples = np.arange(start, min(start + at_once, samples))
+        yield resamples, generator.integers(max(1, size), size=(len(resamples), size))
+
+
+def _draws_of_groups(
+    generator: np.random.Generator, groups: npt.NDArray[Any], samples: int, at_once: int
+) -> Iterator[tuple[Indices, Indices]]:
+    """Yield the same for whole groups: resamples with the same number of items together."""
+    numbers: dict[Any, int] = {}  # by first appearance, so that groups of one item are drawn as items are
+    codes = np.array([numbers.setdefault(group, len(numbers)) for group in groups.tolist()], np.int64)
+    by_group, sizes = codes.argsort(kind="stable"), np.bincount(codes)
+    starts = sizes.cumsum() - sizes
+    for resamples, drawn in _draws(generator, len(sizes), samples, at_once):
+        lengths = sizes[drawn].sum(1)
+        for length in np.unique(lengths).tolist():
+            alike = lengths == length
+            chosen = drawn[alike].ravel()
+            before = sizes[chosen].cumsum() - sizes[chosen]  # items of the groups drawn before each
+            places = np.arange(sizes[chosen].sum()) + np.repeat(starts[chosen] - before, sizes[chosen])
+            yield resamples[alike], by_group[places].reshape(int(alike.sum()), length)
 
 
 def _slices(arrays: Sequence[npt.NDArray[Any]], parts: Sequence[int] | None) -> Iterator[slice]:

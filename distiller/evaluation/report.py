@@ -24,6 +24,7 @@ _PAPER = " The paper's scores are those reported for BERT-large"
 _OTHER_ITEMS = ", some of them for other items, as the rows say"
 _PUBLISHED = " Other rows are published scores of static vectors derived from BERT-base."
 _BOLD = " Bold is the better of baseline and meaning where their intervals do not overlap."
+_OF_ITEMS = {"similarities", "gold", "item_indices", "groups"}  # of results: what JSON leaves out
 COMPARED = ["task", "metric", "items", "difference", "p"]
 PAIRED = (
     "Differences are multiplied by 100, on the same items, with 95 % intervals: above zero, the vectors evaluated here "
@@ -329,7 +330,7 @@ def _unescaped(literal: str) -> str:
 def _plain(value: Any) -> Any:
     """Convert a value to plain JSON values, without the data of single items and without NaN."""
     if isinstance(value, dict):
-        return {key: _plain(each) for key, each in value.items() if key not in {"similarities", "gold", "item_indices"}}
+        return {key: _plain(each) for key, each in value.items() if key not in _OF_ITEMS}
     if isinstance(value, list):
         return [_plain(each) for each in value]
     if isinstance(value, np.generic):

@@ -12,6 +12,7 @@ import numpy.typing as npt
 Vectors = npt.NDArray[np.float32]
 Similarities = npt.NDArray[np.float64]
 ItemIndices = npt.NDArray[np.int64]
+Groups = npt.NDArray[np.str_]
 
 
 class Encoder(Protocol):
@@ -81,6 +82,8 @@ class TaskResult:
     item_indices: ItemIndices | None = field(default=None, repr=False)
     """The identity of each scored item, which does not depend on skipped ones: (items, 2), the number of its
     sub-corpus, or 0 if there are none to average, and its index in it."""
+    groups: Groups | None = field(default=None, repr=False)
+    """The group of each scored item; None if all are independent of each other."""
 
     @property
     def label(self) -> str:

@@ -20,7 +20,7 @@ from distiller.evaluation.metrics import (
     cosines,
     over_parts,
 )
-from distiller.evaluation.results import Encoder, ItemIndices, Score, Similarities, Skipped, TaskResult
+from distiller.evaluation.results import Encoder, Groups, ItemIndices, Score, Similarities, Skipped, TaskResult
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,8 @@ class Judged:
     """The reason why an item has no similarity, or None."""
     unread: Sequence[Skipped] = ()
     """Lines that could not be read as items."""
+    groups: Groups | None = None
+    """The group of each item; see `ItemSet`."""
 
     @property
     def skipped(self) -> list[Skipped]:
@@ -53,6 +55,11 @@ class Judged:
         kept = np.flatnonzero([reason is None for reason in self.missing])
         return np.stack([np.zeros_like(kept), kept], 1)
 
+    @property
+    def scored_groups(self) -> Groups | None:
+        """Return the groups of the items that have both."""
+        return None if self.groups is None else self.groups[self.item_indices[:, 1]]
+
     def result(self, task: str, metric: str, scores: dict[str, Score]) -> TaskResult:
         """Make the result of a task from the scores of these items."""
         similarities, gold = self.scored()
@@ -65,6 +72,7 @@ class Judged:
             similarities=similarities,
             gold=gold,
             item_indices=self.item_indices,
+            groups=self.scored_groups,
         )
 
 
@@ -89,7 +97,9 @@ def judge(encoder: Encoder, sets: Sequence[ItemSet]) -> list[Judged]:
         start = part.stop
         gold = np.array([pair.gold for pair in items.pairs])
         of_set = {kind: values[part] for kind, values in similarities.items()}
-        judged.append(Judged([pair.item for pair in items.pairs], gold, of_set, missing[part], items.skipped))
+        names = [pair.item for pair in items.pairs]
+        groups = None if items.groups is None else np.array(items.groups, str)
+        judged.append(Judged(names, gold, of_set, missing[part], items.skipped, groups))
     return judged
 
 
@@ -101,7 +111,14 @@ def joined(first: Judged, second: Judged) -> Judged:
         {kind: np.concatenate([values, second.similarities[kind]]) for kind, values in first.similarities.items()},
         [*first.missing, *second.missing],
         [*first.unread, *second.unread],
+        _all_groups([first.groups, second.groups]),
     )
+
+
+def _all_groups(sets: Sequence[Groups | None]) -> Groups | None:
+    """Return the groups of the items of several sets, which all have groups, or none has."""
+    known = [groups for groups in sets if groups is not None]
+    return np.concatenate(known) if known else None
 
 
 def change(before: Judged, after: Judged) -> Judged:
@@ -112,13 +129,15 @@ def change(before: Judged, after: Judged) -> Judged:
         {kind: after.similarities[kind] - values for kind, values in before.similarities.items()},
         [first or second for first, second in zip(before.missing, after.missing, strict=True)],
         before.unread,
+        before.groups,
     )
 
 
 def correlated(task: str, metric: str, judged: Judged) -> TaskResult:
     """Score similarities by their agreement with gold: Pearson, centred or not, Spearman, or AUC."""
     similarities, gold = judged.scored()
-    scores = {kind: _score(STATISTICS[metric], values, gold) for kind, values in similarities.items()}
+    groups = judged.scored_groups
+    scores = {kind: _score(STATISTICS[metric], values, gold, groups) for kind, values in similarities.items()}
     return judged.result(task, metric, scores)
 
 
@@ -126,16 +145,21 @@ def decided(task: str, tuning: Judged, judged: Judged) -> TaskResult:
     """Score decisions: "same" at or above the similarity threshold that is best for the items of `tuning` alone."""
     similarities, gold = judged.scored()
     known, answers = tuning.scored()
-    scores = {kind: _decision_score(known[kind], answers, values, gold) for kind, values in similarities.items()}
+    groups = judged.scored_groups
+    scores = {
+        kind: _decision_score(known[kind], answers, values, gold, groups) for kind, values in similarities.items()
+    }
     left_out = [replace(skip, reason=f"for the threshold: {skip.reason}") for skip in tuning.skipped]
     return replace(judged.result(task, "accuracy", scores), skipped=judged.skipped + left_out)
 
 
-def _decision_score(known: Similarities, answers: Values, similarities: Similarities, gold: Values) -> Score:
+def _decision_score(
+    known: Similarities, answers: Values, similarities: Similarities, gold: Values, groups: Groups | None
+) -> Score:
     if not len(known):
         return Score(np.nan, np.nan, np.nan)
     threshold = best_threshold(known, answers)
-    return replace(_score(accuracy, similarities >= threshold, gold == 1), threshold=threshold)
+    return replace(_score(accuracy, similarities >= threshold, gold == 1, groups), threshold=threshold)
 
 
 def separated(task: str, judged: Judged) -> TaskResult:
@@ -149,7 +173,9 @@ def separated(task: str, judged: Judged) -> TaskResult:
 def answered(task: str, judged: Judged) -> TaskResult:
     """Score answers by accuracy: their similarity is 1 if they are right and 0 if wrong."""
     similarities, gold = judged.scored()
-    return judged.result(task, "accuracy", {kind: _score(accuracy, each, gold) for kind, each in similarities.items()})
+    groups = judged.scored_groups
+    scores = {kind: _score(accuracy, each, gold, groups) for kind, each in similarities.items()}
+    return judged.result(task, "accuracy", scores)
 
 
 def averaged(task: str, metric: str, judged: Sequence[tuple[str, Judged]]) -> TaskResult:
@@ -159,11 +185,12 @@ def averaged(task: str, metric: str, judged: Sequence[tuple[str, Judged]]) -> Ta
     scored = [of_part.scored() for _, of_part in judged]
     gold = np.concatenate([gold for _, gold in scored])
     similarities = {kind: np.concatenate([values[kind] for values, _ in scored]) for kind in parts[0].scores}
+    groups = _all_groups([part.groups for part in parts])
     return TaskResult(
         task,
         metric,
         len(gold),
-        {kind: _score(STATISTICS[metric], values, gold, sizes) for kind, values in similarities.items()},
+        {kind: _score(STATISTICS[metric], values, gold, groups, sizes) for kind, values in similarities.items()},
         [skip for part in parts for skip in part.skipped],
         parts=parts,
         similarities=similarities,
@@ -171,11 +198,16 @@ def averaged(task: str, metric: str, judged: Sequence[tuple[str, Judged]]) -> Ta
         item_indices=np.concatenate(
             [of_part.item_indices + np.array([number, 0]) for number, (_, of_part) in enumerate(judged)]
         ),
+        groups=groups,
     )
 
 
 def _score(
-    statistic: Statistic, predicted: npt.NDArray[Any], gold: Values, parts: Sequence[int] | None = None
+    statistic: Statistic,
+    predicted: npt.NDArray[Any],
+    gold: Values,
+    groups: Groups | None,
+    parts: Sequence[int] | None = None,
 ) -> Score:
-    low, high = bootstrap(statistic, predicted, gold, parts=parts)
+    low, high = bootstrap(statistic, predicted, gold, parts=parts, groups=groups)
     return Score(over_parts(statistic, predicted, gold, parts=parts), low, high)

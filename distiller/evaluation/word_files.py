@@ -151,7 +151,10 @@ def _decision(answer: str | None) -> float:
 
 
 def read_usages(path: Path) -> ItemSet:
-    """Read lines of word, sense and sentence into all pairs of a word's sentences: 1 for the same sense, else 0."""
+    """Read lines of word, sense and sentence into all pairs of a word's sentences: 1 for the same sense, else 0.
+
+    The pairs of a word are a group: they share sentences.
+    """
 
     def read(item: str, line: str) -> tuple[str, str, str, Span]:
         word, sense, text = columns(line, 3)[:3]
@@ -161,9 +164,9 @@ def read_usages(path: Path) -> ItemSet:
             raise ValueError(error.reason) from None
 
     usages, skipped = collect(path, named_lines(path), read)
+    both = [(one, other) for one, other in combinations(usages, 2) if one[0] == other[0]]
     pairs = [
         WordPair(f"{word}: {sense} and {other_sense}", (text, other_text), float(sense == other_sense), (span, other))
-        for (word, sense, text, span), (other_word, other_sense, other_text, other) in combinations(usages, 2)
-        if word == other_word
+        for (word, sense, text, span), (_, other_sense, other_text, other) in both
     ]
-    return ItemSet(pairs, skipped)
+    return ItemSet(pairs, skipped, groups=[word for (word, *_), _ in both])

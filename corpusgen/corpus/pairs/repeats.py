@@ -88,7 +88,7 @@ class WordFilter:
 
 
 class _Occurrences(NamedTuple):
-    """Occurrences of words of the vocabulary, at most one of a word in a sentence, sorted by document and word."""
+    """The first occurrence of each word of the vocabulary in each sentence, sorted by document and word."""
 
     document: Integers
     word: Integers
@@ -99,6 +99,8 @@ class _Occurrences(NamedTuple):
     """The number of the token in its sentence."""
     has_particle: Integers
     """Whether a particle follows that makes another word of it, as “up” does in “put up”."""
+    is_repeated: Integers
+    """Whether the sentence has the word again: then it is not used there."""
 
     def take(self, indices: npt.NDArray[Any]) -> _Occurrences:
         return _Occurrences._make(column[indices] for column in self)
@@ -141,7 +143,8 @@ def find_repeats(
         if reason is not None:
             rejects.append((word, document, reason))
         pairs += [(word, document, number, *pair) for number, pair in enumerate(of_word)]
-    free = np.flatnonzero(words.usable[found.word] & ~boilerplate[found.row] & (found.has_particle == 0))
+    excluded = boilerplate[found.row] | (found.has_particle == 1) | (found.is_repeated == 1)
+    free = np.flatnonzero(words.usable[found.word] & ~excluded)
     return _tables(sentences, words, documents, pairs, found.take(free), rejects, seed, per_word)
 
 
@@ -154,7 +157,10 @@ def _pairs_of(
     language: str,
 ) -> tuple[list[Pair], str | None]:
     """Return the pairs of a word in a document, and why there is none."""
-    indices = [index for index in group if not boilerplate[found.row[index]]]
+    indices = [index for index in group if not found.is_repeated[index]]
+    if len(indices) < 2:
+        return [], guards.TWICE
+    indices = [index for index in indices if not boilerplate[found.row[index]]]
     if len(indices) < 2:
         return [], guards.BOILERPLATE
     indices = [index for index in indices if not found.has_particle[index]]
@@ -197,15 +203,13 @@ def judge_occurrences(
     for n in np.flatnonzero((found.document == number) & (found.word == code)).tolist():
         row = int(found.row[n])
         occurrence = Occurrence(row, int(found.start[n]), int(found.end[n]), tokens_of[row], int(found.token[n]))
-        reason = guards.MULTI_WORD if found.has_particle[n] else None
-        judged.append(JudgedOccurrence(occurrence, guards.BOILERPLATE if boilerplate[row] else reason))
-    starts, ends = sentences["token_starts"], sentences["token_ends"]
-    for row in np.flatnonzero(documents.of_row == number).tolist():
-        if tokens_of[row].count(word) > 1:
-            token = tokens_of[row].index(word)
-            span = starts[row].as_py()[token], ends[row].as_py()[token]
-            judged.append(JudgedOccurrence(Occurrence(row, *span, tokens_of[row], token), guards.TWICE))
-    return judged
+        reasons = {
+            guards.TWICE: found.is_repeated[n],
+            guards.BOILERPLATE: boilerplate[row],
+            guards.MULTI_WORD: found.has_particle[n],
+        }
+        judged.append(JudgedOccurrence(occurrence, next((reason for reason, holds in reasons.items() if holds), None)))
+    return sorted(judged, key=lambda one: one.reason == guards.TWICE)
 
 
 def _read(
@@ -213,7 +217,7 @@ def _read(
 ) -> tuple[_Occurrences, list[list[str]]]:
     """Return the occurrences of vocabulary words, and the tokens of each sentence."""
     following = pa.array(sorted(particles(language)), pa.string())
-    columns: list[npt.NDArray[np.int64]] = [np.zeros((6, 0), np.int64)]
+    columns: list[npt.NDArray[np.int64]] = [np.zeros((7, 0), np.int64)]
     tokens_of: list[list[str]] = []
     for first_row, tokens, surfaces in token_batches(sentences):
         codes = pc.fill_null(pc.index_in(surfaces, words.words), -1).to_numpy()
@@ -225,17 +229,17 @@ def _read(
         _, index, times = np.unique(
             rows[known] * len(words.words) + codes[known], return_index=True, return_counts=True
         )
-        at = known[index[times == 1]]
+        at = known[index]
         is_particle = np.append(pc.is_in(surfaces, following).to_numpy(zero_copy_only=False), False)
         last = at == (firsts + tokens.counts - 1)[rows[at]]
         columns.append(
             np.stack(
                 [codes[at], first_row + rows[at], tokens.starts[at], tokens.ends[at], at - firsts[rows[at]],
-                 is_particle[at + 1] & ~last]
+                 is_particle[at + 1] & ~last, times > 1]
             ).astype(np.int64)
         )  # fmt: skip
-    word, row, start, end, token, has_particle = np.concatenate(columns, axis=1)
-    found = _Occurrences(documents.of_row[row], word, row, start, end, token, has_particle)
+    word, row, *others = np.concatenate(columns, axis=1)
+    found = _Occurrences(documents.of_row[row], word, row, *others)
     by_sentence = seeded_hashes(sentences["id"].to_pylist(), seed, b"sentence")
     return found.take(np.lexsort((by_sentence[row], word, found.document))), tokens_of
 

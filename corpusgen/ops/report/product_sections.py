@@ -84,14 +84,16 @@ def _of_pairs(found: PairFunnel) -> FunnelSection:
             "What happened to the words that a document has in two sentences: pairs or, below, reasons why not. "
             f"{before.chosen:,} of {before.candidates:,} candidate pairs were chosen, balanced across words. "
         )
-    why = before.rejected if before else {}
+    why = dict(before.rejected) if before else {}
+    why |= {f"no negative: {reason}": count for reason, count in found.without_negative.items()}
+    total = numbers[named[0][1]] or 0
     mean = f"A word has {found.mean_of_a_word:.1f} pairs on average, and {found.most_of_a_word:,} at most."
     return FunnelSection(
         note + mean,
         [],
-        _steps(named, [numbers], [numbers[named[0][1]] or 0]),
+        _steps(named, [numbers], [total]),
         [
-            *(FunnelRow(reason, [_cell(count, numbers["repeats"])]) for reason, count in why.items()),
+            *(FunnelRow(reason, [_cell(count, total)]) for reason, count in why.items()),
             FunnelRow("distinct words", [FunnelCell(found.words, None)]),
             FunnelRow("documents", [FunnelCell(found.documents, None)]),
         ],

@@ -273,7 +273,9 @@ def test_pairs_with_the_same_word_and_sentences_are_kept_once(pairs, tmp_path):
     assert duplicates(totals) == len(ours & same)
     assert len(rows) == len(ours | same) == totals.rows["pairs"]
     assert all(check.ok for check in verify(Store.at(str(tmp_path / "all"))))
-    assert pair_funnel(Store.at(str(tmp_path / "all"))).repeated is None
+    funnel = pair_funnel(Store.at(str(tmp_path / "all")))
+    assert funnel.repeated is None
+    assert funnel.without_negative == {"not known of merged pairs": funnel.pairs - funnel.with_negative}
 
 
 def test_a_letter_may_be_written_in_two_ways_but_case_counts(pairs, tmp_path):

@@ -13,7 +13,8 @@ import pytest
 from corpusgen.errors import ConfigError, CorpusgenError
 from distiller.evaluation import evaluate as running
 from distiller.evaluation.evaluate import ModelEncoder, compare, evaluate
-from distiller.evaluation.scoring import Judged, averaged, correlated, decided
+from distiller.evaluation.metrics import paired_bootstrap, pearson
+from distiller.evaluation.scoring import Judged, averaged, change, correlated, decided, joined
 from distiller.inference.word_distiller import WordDistiller
 from distiller.settings import BackboneSettings, TrainSettings
 from distiller.words.backbone import Backbone
@@ -112,6 +113,28 @@ def test_items_of_sub_corpora_are_paired_within_them():
     whole = year([], [])
     (found,) = compare([whole], [whole], "itself", "meaning", "baseline").differences
     assert found.difference == pytest.approx(whole.scores["meaning"].value - 1)
+
+
+def test_what_is_drawn_together_for_a_score_is_drawn_together_for_a_difference():
+    groups = np.repeat([f"word {number}" for number in range(20)], 3)
+    ours, theirs = (
+        correlated("t", "Pearson", replace(judged(60, missing), groups=groups)) for missing in ([3], [40, 41])
+    )
+    assert ours.groups.tolist() == np.delete(groups, 3).tolist()
+    (found,) = compare([ours], [theirs], "other", "meaning", "baseline").differences
+    kept = np.delete(np.arange(60), [3, 40, 41])
+    values = [judged(60).similarities[kind][kept] for kind in ("meaning", "baseline")]
+    expected = paired_bootstrap(pearson, *values, judged(60).gold[kept], groups=groups[kept])
+    assert (found.difference, found.low, found.high, found.p) == expected
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_groups_of_several_sets_stay_with_their_items(number):
+    sets = [replace(judged(30, [4], n), groups=np.array([f"{n} {index // 5}" for index in range(30)])) for n in (0, 1)]
+    expected = [name for one in sets[:number] for name in np.delete(one.groups, 4).tolist()]
+    assert averaged("t", "Pearson", [(str(n), one) for n, one in enumerate(sets[:number])]).groups.tolist() == expected
+    assert joined(*sets).groups.tolist() == [*sets[0].groups, *sets[1].groups]
+    assert change(*sets).groups.tolist() == sets[0].groups.tolist()
 
 
 def test_no_task_disappears_from_a_comparison():

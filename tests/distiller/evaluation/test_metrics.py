@@ -227,6 +227,63 @@ def test_parts_weigh_the_same_and_are_resampled_in_themselves():
     assert bootstrap(accuracy, predicted, gold, parts=[90, 10]) == (0.5, 0.5)
 
 
+def rated(size: int, seed: int = 1) -> tuple[np.ndarray, np.ndarray]:
+    """Predictions and gold that agree somewhat."""
+    generator = np.random.default_rng(seed)
+    gold = generator.normal(size=size)
+    return gold + generator.normal(size=size), gold
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.permutations(range(12)), st.sampled_from([None, [7, 5]]))
+def test_groups_of_one_item_change_nothing(names, parts):
+    predicted, gold = rated(12)
+    groups = np.array([f"word {name}" for name in names])
+    for statistic in (spearman, pearson):
+        whole = bootstrap(statistic, predicted, gold, parts=parts, samples=50)
+        assert bootstrap(statistic, predicted, gold, parts=parts, groups=groups, samples=50) == whole
+        alone = paired_bootstrap(statistic, predicted, -predicted, gold, parts=parts, samples=50)
+        assert paired_bootstrap(statistic, predicted, -predicted, gold, parts=parts, groups=groups, samples=50) == alone
+
+
+def test_copies_in_a_group_do_not_narrow_an_interval():
+    predicted, gold = rated(60)
+    interval, difference = bootstrap(pearson, predicted, gold), paired_bootstrap(pearson, predicted, -gold, gold)
+    copied = [np.repeat(values, 5) for values in (predicted, gold)]
+    groups = np.repeat(np.arange(60), 5)
+    assert bootstrap(pearson, *copied, groups=groups) == pytest.approx(interval)
+    grouped = paired_bootstrap(pearson, copied[0], -copied[1], copied[1], groups=groups)
+    assert grouped == pytest.approx(difference)
+    low, high = bootstrap(pearson, *copied)
+    assert high - low < 0.6 * (interval[1] - interval[0])  # what they seem to say if they are drawn one by one
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.integers(0, 4), min_size=1, max_size=15))
+def test_a_resample_has_as_many_groups_as_there_are_and_each_of_them_whole(names):
+    """Of groups of any size, in any order."""
+    groups = np.array(names)
+    seen = []
+
+    def look(items: np.ndarray) -> np.ndarray:
+        seen.extend(items.tolist())
+        return np.zeros(len(items))
+
+    assert bootstrap(look, np.arange(len(names)), groups=groups, samples=40) == (0, 0)
+    assert len(seen) == 40
+    for items in seen:
+        times = {name: [items.count(index) for index in np.flatnonzero(groups == name)] for name in set(names)}
+        assert all(len(set(of_group)) == 1 for of_group in times.values())
+        assert sum(of_group[0] for of_group in times.values()) == len(set(names))
+
+
+def test_groups_are_drawn_within_the_parts():
+    predicted = np.arange(100) < 90
+    groups = np.arange(100) % 7
+    assert bootstrap(accuracy, predicted, np.ones(100, bool), parts=[90, 10], groups=groups) == (0.5, 0.5)
+    assert np.isnan(bootstrap(pearson, np.zeros(0), np.zeros(0), groups=np.zeros(0))).all()
+
+
 # --- comparison ---
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from corpusgen.errors import ConfigError
-from distiller.evaluation.metrics import pearson, spearman
+from distiller.evaluation.metrics import bootstrap, pearson, spearman
 from distiller.evaluation.tasks import find_tasks
 
 FIRST = np.array([1.0, 0.0], np.float32)
@@ -388,6 +388,21 @@ def test_usages_are_scored_by_whether_the_sense_is_the_same(tmp_path):
     assert meaning(result).value == pytest.approx(spearman(np.array([1.0, 0.5, 0.5]), np.array([1.0, 0.0, 0.0])))
     assert [left.item for left in result.skipped] == ["usages.tsv:4"]
     assert [span for _, span in encoder.calls[0]] == [(4, 8), (2, 6), (4, 8)]
+
+
+def test_the_pairs_of_a_word_are_drawn_together(tmp_path):
+    """Of one word all is right, of the other nothing: the score depends on the words that are drawn."""
+    usages = [(word, sense, f"{word} {sense} {n}.") for word in ("bank", "key") for sense in "ab" for n in range(4)]
+    write(tmp_path / "usages" / "usages.tsv", *("\t".join(usage) for usage in usages))
+    encoder = FakeEncoder({text: 0.5 for word, sense, text in usages if (word, sense) == ("bank", "b")})
+    (result,) = run(tmp_path, encoder)
+    assert result.groups.tolist() == ["bank"] * 28 + ["key"] * 28
+    alone = bootstrap(spearman, result.similarities["meaning"], result.gold)
+    found = meaning(result)
+    assert (found.low, found.high) == bootstrap(
+        spearman, result.similarities["meaning"], result.gold, groups=result.groups
+    )
+    assert found.high - found.low > alone[1] - alone[0]
 
 
 def test_words_alone_are_encoded_as_texts(tmp_path):

@@ -32,8 +32,20 @@ def test_a_word_in_one_sentence_of_each_document_is_neither_pair_nor_reject():
 
 
 def test_a_word_that_stands_twice_in_a_sentence_is_not_looked_at_there():
-    assert outcome("river", [RIVER[0], "One river joins another river far away ."]) == set()
-    assert outcome("river", [*RIVER, "One river joins another river far away ."]) == {"pair"}
+    twice = "One river joins another river far away ."
+    assert outcome("river", [*RIVER, twice]) == {"pair"}
+    assert outcome("river", [RIVER[0], twice]) == {guards.TWICE}
+    assert outcome("river", [twice, "Each river feeds that river over there ."]) == {guards.TWICE}
+    assert outcome("river", [twice]) == set()  # in one sentence: the document does not repeat it
+    assert outcome("the", ["The dog and the cat saw the fox .", RIVER[0]]) == {guards.FUNCTION_WORD}
+
+
+def test_such_a_sentence_is_no_negative_and_no_neighbour():
+    corpus = Corpus([RIVER, ["One river joins another river far away ."]])
+    (pair,) = (row for row in corpus.choice(DiscourseSettings()) if row["word"] == "river")
+    assert pair["negative"] is None
+    (pair,) = Corpus([["Our river , stone on stone", "A river , stone under stone"]]).choice(DiscourseSettings())
+    assert (pair["word"], pair["neighbour_start"], pair["neighbour_end"]) == ("river", None, None)
 
 
 # --- words ---

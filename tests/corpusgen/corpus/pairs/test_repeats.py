@@ -353,12 +353,24 @@ def test_every_word_in_two_sentences_of_a_document_is_a_pair_or_a_reject(corpus,
     assert not pairs & set(rejected)
     assert pairs | set(rejected) == {
         (word, key_of(number))
-        for number in range(len(corpus.documents))
+        for number, texts in enumerate(corpus.documents)
         for word in corpus.vocabulary["word"].to_pylist()
-        if len(having(corpus, number, word)) > 1
+        if sum(word in text.split() for text in texts) > 1
     }
     assert rejects["reason"].null_count == 0
     assert all(row["second_start"] is None for row in found.to_pylist() if row["second"] is None)
+
+
+@given(corpora, settings)
+def test_twice_is_the_reason_where_too_few_sentences_have_the_word_once(corpus, settings):
+    usable = set(usable_words(corpus, settings))
+    rejects = corpus.repeats(settings).rejects.to_pylist()
+    assert {(row["word"], row["document"]) for row in rejects if row["reason"] == guards.TWICE} == {
+        (word, key_of(number))
+        for number, texts in enumerate(corpus.documents)
+        for word in usable
+        if sum(word in text.split() for text in texts) > 1 and len(having(corpus, number, word)) < 2
+    }
 
 
 @given(corpora, settings)

@@ -138,9 +138,34 @@ def test_the_funnel_of_pairs_adds_up(pairs):
     assert before.paired == len({(row["word"], row["document"]) for row in candidates})
     assert before.chosen == funnel_.pairs == len(rows)
     assert funnel_.with_negative == sum(row["negative"] is not None for row in rows) < len(rows)
+    assert funnel_.pairs == funnel_.with_negative + sum(funnel_.without_negative.values())
+    assert set(funnel_.without_negative) == {"in no other document"}
     targets = [row["target"] for row in rows]
     assert (funnel_.words, funnel_.most_of_a_word) == (len(set(targets)), max(map(targets.count, targets)))
     assert funnel_.documents == len({row["title"] for row in rows})
+
+
+def test_a_word_that_stands_twice_in_all_sentences_but_one_is_in_the_funnel(tmp_path):
+    canal = ["A canal joins the two rivers near here.", "The canal by the canal house is very old."]
+    store = pair_builds.make(tmp_path, documents={**pair_builds.DOCUMENTS, "Canal": canal})
+    before = pair_funnel(store).repeated
+    assert before.rejected["twice in one sentence"] == 1
+    assert before.repeats == sum(before.rejected.values()) + before.paired
+
+
+def test_negatives_that_copied_a_sentence_of_their_pair_are_counted(tmp_path):
+    """One document is there twice: the negatives of its words would be their own sentences."""
+    documents = {**pair_builds.DOCUMENTS, "Storm again": pair_builds.DOCUMENTS["Storm"]}
+    store = pair_builds.make(tmp_path, documents=documents, discourse={"size": 200, "boilerplate_documents": None})
+    funnel_ = pair_funnel(store)
+    chosen = {row["id"]: row["negative"] for row in CommittedTable(store, "pairing", "choice").to_table().to_pylist()}
+    without = [row["id"] for row in open_product(store).to_table().to_pylist() if row["negative"] is None]
+    copied = sum(chosen[pair] is not None for pair in without)
+    assert funnel_.without_negative == {"it copied a sentence": copied, "in no other document": len(without) - copied}
+    assert 0 < copied < len(without)
+    assert funnel_.pairs == funnel_.with_negative + len(without)
+    text = "\n".join(lines(stats(store.url)))
+    assert f"  without: it copied a sentence{copied:>17,}" in text
 
 
 def test_several_pairs_of_a_word_in_a_document_are_several_candidates(tmp_path):

@@ -223,7 +223,8 @@ def test_begun_is_when_the_first_unit_was_committed_if_the_store_was_copied_sinc
 def test_a_page_of_pairs_has_their_funnel_and_no_word_of_triples(pairs):
     page = page_of(pairs.url)
     assert page.named("h2") == ["funnel", "pairs", "stages", "rejects", "numbers", "words"]
-    for text in ("words that a document repeats", "with a negative", "pairs requested", "21 words have pairs"):
+    told = ("with a negative", "no negative: in no other document", "pairs requested", "21 words have pairs")
+    for text in ("words that a document repeats", *told):
         assert text in page.text, text
     assert "triples" not in page.text
     assert_pictures_speak(page)
