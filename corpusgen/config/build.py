@@ -162,11 +162,18 @@ class TranslationSettings(PivotSettings):
         description="also translate back without the target word, so that another word stands for it; only with "
         "ctranslate2",
     )
+    avoid_max_loss: float | None = Field(
+        None,
+        ge=0,
+        description="avoid_target: look at as many translations without the target word as hypotheses, but only at "
+        "those whose log-probability is at most this much below that of the best translation; null: at one, however "
+        "improbable",
+    )
     others: list[PivotSettings] = Field(
         default_factory=list, description="more round trips to choose from, each with its pivot, forward and back"
     )
 
-    added_later: ClassVar[frozenset[str]] = frozenset({"hypotheses", "avoid_target", "others"})
+    added_later: ClassVar[frozenset[str]] = frozenset({"hypotheses", "avoid_target", "avoid_max_loss", "others"})
 
     @property
     def translators(self) -> dict[str, TranslatorSettings]:
@@ -184,6 +191,8 @@ class TranslationSettings(PivotSettings):
 
     @model_validator(mode="after")
     def _can_give_hypotheses(self) -> Self:
+        if self.avoid_max_loss is not None and not self.avoid_target:
+            raise ValueError("avoid_max_loss: has no effect without avoid_target; set avoid_target to true")
         for role, side in self.translators.items():
             if not role.endswith(".back"):
                 continue

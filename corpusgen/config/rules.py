@@ -94,8 +94,15 @@ class RuleSettings(Section):
         description="reject a paraphrase with more words than this, apart from names and numbers, that neither the "
         "vectors nor the original sentence have; null: any number",
     )
+    paraphrase_min_probability: float | None = Field(
+        None,
+        ge=0,
+        le=1,
+        description="reject a paraphrase with a word that the masked LM finds less probable than this in its place, if "
+        "no word of the original sentence is as similar as align_min_cosine or looks like it; null: none",
+    )
 
-    added_later: ClassVar[frozenset[str]] = frozenset({"max_unknown_words"})
+    added_later: ClassVar[frozenset[str]] = frozenset({"max_unknown_words", "paraphrase_min_probability"})
 
     @model_validator(mode="before")
     @classmethod

@@ -130,6 +130,8 @@ class _Masked(NamedTuple):
     position: int
     opens: bool
     """Whether the target's first piece opens a word, as it always does in the middle of a plain sentence."""
+    piece: int
+    """The target's first piece."""
 
 
 class _Word(NamedTuple):
@@ -205,8 +207,7 @@ class MaskedPredictor:
         Every item gets an answer: where the target cannot be masked exactly, it is a reason instead of candidates.
         """
         masked, reasons = self._mask_all(texts, spans)
-        # Sort by content too: then batches, and with them the last bits, do not depend on the order of the texts.
-        order = sorted(masked, key=lambda index: (len(masked[index].ids), masked[index].ids, masked[index].position))
+        order = _by_content(masked)
         words = np.full((len(reasons), self._top_k), -1, np.int32)
         probabilities = np.zeros((len(reasons), self._top_k), np.float32)
         for batch in _batches(order, masked, self._batch_tokens):
@@ -217,6 +218,17 @@ class MaskedPredictor:
         present = words >= 0
         offsets = np.concatenate(([0], np.cumsum(present.sum(axis=1)))).astype(np.int32)
         return Predictions(self.vocabulary, offsets, words[present], probabilities[present], reasons)
+
+    def probabilities(self, texts: Sequence[str], spans: Sequence[tuple[int, int]]) -> npt.NDArray[np.float32]:
+        """Return how probable the word at each span is when it is masked: (N,); NaN where it cannot be masked.
+
+        It is the probability of the word's first piece: a word of several pieces is at most as probable as that.
+        """
+        masked, _ = self._mask_all(texts, spans)
+        found = np.full(len(texts), np.nan, np.float32)
+        for batch in _batches(_by_content(masked), masked, self._batch_tokens):
+            found[batch] = run_or_halve(self._probabilities_of, [masked[index] for index in batch], self._name)
+        return found
 
     def states(self, texts: Sequence[str], spans: Sequence[tuple[int, int]]) -> npt.NDArray[np.float32]:
         """Return a vector of unit length for the word at each span, which is not masked: (N, D).
@@ -248,6 +260,14 @@ class MaskedPredictor:
         mean = (states * inside[:, :, None]).sum(1) / inside.sum(1, keepdim=True)
         unit: npt.NDArray[np.float32] = torch.nn.functional.normalize(mean, dim=-1).cpu().numpy()
         return unit
+
+    @torch.inference_mode()
+    def _probabilities_of(self, batch: list[_Masked]) -> npt.NDArray[np.float32]:
+        positions, pieces = np.array([(item.position, item.piece) for item in batch]).T
+        logits = self._logits(self._inputs(batch), on_device(positions, self._device))
+        of_pieces = logits.gather(1, on_device(pieces, self._device)[:, None])[:, 0] - logits.logsumexp(-1)
+        probabilities: npt.NDArray[np.float32] = self._finite(of_pieces.cpu().numpy())
+        return np.exp(probabilities)
 
     def _inputs(self, batch: Sequence[_Masked | _Word]) -> dict[str, torch.Tensor]:
         return padded([item.ids for item in batch], self._tokenizer.pad_token_id or 0, self._device)
@@ -287,7 +307,7 @@ class MaskedPredictor:
         if cut is None:
             return TOO_LONG
         ids, moved = cut
-        return _Masked(ids, first - moved, opens)
+        return _Masked(ids, first - moved, opens, text.ids[first])
 
     def _pieces_of(self, text: ReadText, span: tuple[int, int]) -> tuple[int, int] | str:
         """Find the first and the last piece of the target, or return the reason why there are none."""
@@ -308,11 +328,7 @@ class MaskedPredictor:
         best = self._best(self._inputs(batch), positions, on_device(opens, self._device))
         # Copy all results of a batch at once: until here nothing has waited for the device.
         values, pieces, normalizer = (column.cpu().numpy() for column in best)
-        if not np.isfinite(normalizer).all():  # as soon as one logit is NaN or infinite
-            raise StageError(
-                f"{self._name} gives NaN or infinite scores in {self._model.dtype}; use dtype float32, or bfloat16 on "
-                "a GPU. If you use that already, the weights are damaged"
-            )
+        self._finite(normalizer)
         order = np.lexsort((pieces, -values))[:, : self._top_k]  # ties in the vocabulary's order
         values, pieces = np.take_along_axis(values, order, 1), np.take_along_axis(pieces, order, 1)
         words = self._pieces.word[opens[:, None], pieces]
@@ -320,11 +336,25 @@ class MaskedPredictor:
         counts = np.isfinite(values).sum(1).tolist()
         return [(words[row, :count], probabilities[row, :count]) for row, count in enumerate(counts)]
 
+    def _finite(self, scores: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+        """Return these scores; raise StageError if one is NaN or infinite, as sums are as soon as one logit is."""
+        if not np.isfinite(scores).all():
+            raise StageError(
+                f"{self._name} gives NaN or infinite scores in {self._model.dtype}; use dtype float32, or bfloat16 on "
+                "a GPU. If you use that already, the weights are damaged"
+            )
+        return scores
+
+    def _logits(self, inputs: dict[str, torch.Tensor], positions: torch.Tensor) -> torch.Tensor:
+        """Return the scores of all pieces at one position of each text: (B, V)."""
+        self._positions = positions
+        logits: torch.Tensor = self._model(**inputs).logits[:, 0].float()
+        return logits
+
     @torch.inference_mode()
     def _best(self, inputs: dict[str, torch.Tensor], positions: torch.Tensor, opens: torch.Tensor) -> _Best:
         """Return each mask's best scores and pieces, and what turns scores into probabilities; all on the device."""
-        self._positions = positions
-        logits = self._model(**inputs).logits[:, 0].float()  # (B, V)
+        logits = self._logits(inputs, positions)
         normalizer = logits.logsumexp(-1)
         # Take some more than asked for: ties with the last one are broken by the vocabulary's order.
         scores = logits.masked_fill_(self._forbidden[opens], -torch.inf).topk(self._looked_at)
@@ -374,6 +404,12 @@ def _load(name: str, revision: str | None, dtype: torch.dtype) -> tuple[Any, Any
     if tokenizer.mask_token_id is None:
         raise StageError(f"{name}: its tokenizer has no mask token; use a model pre-trained with one")
     return tokenizer, model
+
+
+def _by_content(masked: Mapping[int, _Masked]) -> list[int]:
+    """Return the indices of texts, sorted by length."""
+    # Sort by content too: then batches, and with them the last bits, do not depend on the order of the texts.
+    return sorted(masked, key=lambda index: (len(masked[index].ids), masked[index].ids, masked[index].position))
 
 
 def _batches(order: list[int], inputs: Mapping[int, _Masked | _Word], most: int) -> Iterator[list[int]]:

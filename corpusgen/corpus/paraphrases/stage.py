@@ -55,6 +55,8 @@ class RoundTrip(Stage):
     """More round trips."""
     avoid_target: bool = field(default=False, metadata={"added_later": True})
     """Whether to look at a translation back without the target word, too."""
+    avoid_max_loss: float | None = field(default=None, metadata={"added_later": True})
+    """Look at as many of them as `hypotheses`, but only if they are nearly as probable as the best translation."""
 
     @property
     def trips(self) -> list[PivotSettings]:
@@ -134,8 +136,8 @@ class RoundTrip(Stage):
         returned = _translated(back, pivots_sent, self.hypotheses, known)
         if self.avoid_target:
             targets = rows["target"].take(pa.array(sent, pa.int64())).to_pylist()
-            without = cast("AvoidingTranslator", back).translate_without(pivots_sent, targets)
-            returned = [[*several, other] for several, other in zip(returned, without, strict=True)]
+            without = self._without(cast("AvoidingTranslator", back), pivots_sent, targets, returned)
+            returned = [[*several, *others] for several, others in zip(returned, without, strict=True)]
         each = [(index, paraphrase) for index, several in zip(sent, returned, strict=True) for paraphrase in several]
         faults = self._faults([pivots[index] for index, _ in each], [text for _, text in each], self.language)
         for index in sent:
@@ -143,6 +145,15 @@ class RoundTrip(Stage):
         for (index, paraphrase), reason in zip(each, faults, strict=True):
             trips[index].append(_Trip(pivots[index], paraphrase, reason and f"{reason} on the way back"))
         return trips
+
+    def _without(
+        self, back: AvoidingTranslator, texts: Sequence[str], targets: Sequence[str], returned: Sequence[Sequence[str]]
+    ) -> list[list[str]]:
+        """Return translations of each text that lack its target; `returned` are those that may contain it."""
+        if self.avoid_max_loss is None:
+            return [[one] for one in back.translate_without(texts, targets)]
+        best = [first for first, *_ in returned]
+        return back.alternatives(texts, targets, best, self.hypotheses, self.avoid_max_loss)
 
     def _faults(self, texts: Sequence[str], translations: Sequence[str], language: str) -> list[str | None]:
         """Return what is wrong with each translation; None if nothing is."""

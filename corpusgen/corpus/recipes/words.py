@@ -138,9 +138,16 @@ def _generate_stages(config: BuildConfig, store: Store) -> list[Stage]:
         trip = config.translation
         identification = (trip.identify, trip.threshold, config.language.model)
         languages = (trip.forward, trip.back, trip.pivot, code)
-        number, others, avoid = trip.hypotheses, tuple(trip.others), trip.avoid_target
         stages.append(
-            RoundTrip(*languages, *identification, device, hypotheses=number, others=others, avoid_target=avoid)
+            RoundTrip(
+                *languages,
+                *identification,
+                device,
+                hypotheses=trip.hypotheses,
+                others=tuple(trip.others),
+                avoid_target=trip.avoid_target,
+                avoid_max_loss=trip.avoid_max_loss,
+            )
         )
         stages.append(AlignTargets(*vectors))
     stages.append(MakeTriples(*vectors, store, device, masked=config.masked))

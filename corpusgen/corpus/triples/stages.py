@@ -17,7 +17,8 @@ from corpusgen.corpus.triples import choose
 from corpusgen.corpus.triples.align import chosen_words
 from corpusgen.corpus.triples.choose import Criteria, Pairs, Verdict, WordTable
 from corpusgen.corpus.triples.contexts import words_around
-from corpusgen.corpus.triples.hypotheses import one_per_row, preferred, unknown_words
+from corpusgen.corpus.triples.damage import unaccounted_words, unknown_words
+from corpusgen.corpus.triples.hypotheses import one_per_row, preferred
 from corpusgen.corpus.triples.slots import Candidates, Slot, context_of, sentence_columns
 from corpusgen.engine import Resources, Result, Stage, split_by_reason
 from corpusgen.engine.parts import ReadRows
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from corpusgen.models.masked_lm import MaskedPredictor
 
 DAMAGED = "unknown word in the paraphrase"
+ABSURD = "improbable word in the paraphrase"
 _OF_ALIGNMENT = ["target", "target_start", "paraphrase", "aligned_start", "aligned_end"]
 _LIGHT = Resources(cpus=0.05)
 _WORDS_TO_JUDGE_BY = 200
@@ -85,6 +87,22 @@ class _WithVectors(Stage):
                 f"use vectors for the language {self.language!r} with lower-case words"
             )
 
+    def pairs(self, rows: pa.Table) -> Pairs:
+        """Return the words of both sentences of each row, and their vectors."""
+        texts, paraphrases = rows["text"].to_pylist(), rows["paraphrase"].to_pylist()
+        originals = self._table(texts, _tokens(rows, texts))
+        targets = originals.tokens.starting_at(rows["target_start"].to_numpy())
+        if len(targets) != rows.num_rows:
+            raise StageError(
+                "a target is not a word of its sentence: another version made this store; build into a new one"
+            )
+        return Pairs(originals, self._table(paraphrases, tokenize(paraphrases)), targets - originals.tokens.firsts)
+
+    def _table(self, texts: Sequence[str], tokens: Tokens) -> WordTable:
+        tokens = tokens.only_words(texts)
+        words = tokens.lower(texts)
+        return WordTable(texts, tokens, words, self._vectors.lookup(words))
+
 
 @dataclass
 class AlignTargets(_WithVectors):
@@ -134,24 +152,6 @@ class AlignTargets(_WithVectors):
             return [[] for _ in pairs.targets]
         return unknown_words(pairs, self._vectors.knows)
 
-    def pairs(self, rows: pa.Table) -> Pairs:
-        """Return the words of both sentences of each row, and their vectors."""
-        tokens = Tokens.of_columns(rows["token_starts"], rows["token_ends"])
-        originals = self._table(rows["text"].to_pylist(), tokens)
-        texts = rows["paraphrase"].to_pylist()
-        paraphrases = self._table(texts, tokenize(texts))
-        targets = originals.tokens.starting_at(rows["target_start"].to_numpy())
-        if len(targets) != rows.num_rows:
-            raise StageError(
-                "a target is not a word of its sentence: another version made this store; build into a new one"
-            )
-        return Pairs(originals, paraphrases, targets - originals.tokens.firsts)
-
-    def _table(self, texts: Sequence[str], tokens: Tokens) -> WordTable:
-        tokens = tokens.only_words(texts)
-        words = tokens.lower(texts)
-        return WordTable(texts, tokens, words, self._vectors.lookup(words))
-
 
 class Tried(NamedTuple):
     """A slot to find a positive word for: the first words that would do, and how alike the sentences are."""
@@ -159,6 +159,15 @@ class Tried(NamedTuple):
     slot: Slot
     verdicts: Sequence[Verdict]
     likeness: Sequence[float | None]
+
+
+@dataclass(frozen=True)
+class ScoredWord:
+    """A word of a paraphrase that the original sentence does not account for, and how probable it is in its place."""
+
+    word: str
+    probability: float
+    improbable: bool
 
 
 class Answers(NamedTuple):
@@ -240,10 +249,35 @@ class MakeTriples(_WithVectors):
             else:
                 reasons.append(None if positive else "no positive word")
             triples.append({**positive, **(_negative_columns(slot, negative) if negative else {})})
+        self._refuse_absurd(rows, reasons)
         for name in (name for name in self.adds if name not in rows.column_names):
             values = [triple.get(name) for triple in triples]
             rows = rows.append_column(name, pa.array(values, TRIPLES.field(name).type))
         return split_by_reason(rows, reasons)
+
+    def _refuse_absurd(self, rows: pa.Table, reasons: list[str | None]) -> None:
+        """Fill in the reason of rows that have none yet, but a paraphrase with an improbable word."""
+        good = [row for row, reason in enumerate(reasons) if reason is None]
+        for row, words in zip(good, self.new_words(rows.take(pa.array(good, pa.int64()))), strict=True):
+            if any(word.improbable for word in words):
+                reasons[row] = ABSURD
+
+    def new_words(self, rows: pa.Table) -> list[list[ScoredWord]]:
+        """Return the words of each paraphrase that its original does not account for, if the rules ask for them."""
+        found: list[list[ScoredWord]] = [[] for _ in range(rows.num_rows)]
+        least = self.rules.paraphrase_min_probability
+        if least is None or "paraphrase" not in rows.column_names or not found:
+            return found
+        pairs = self.pairs(rows)
+        new = unaccounted_words(pairs, self.criteria)
+        texts, tokens = pairs.paraphrases.texts, pairs.paraphrases.tokens
+        spans = [(int(tokens.starts[one.number]), int(tokens.ends[one.number])) for one in new]
+        probabilities = self._predictor.probabilities([texts[one.pair] for one in new], spans)
+        rounded: list[float] = probabilities.astype(np.float64).round(_DECIMALS).tolist()
+        for one, probability in zip(new, rounded, strict=True):
+            if not np.isnan(probability):
+                found[one.pair].append(ScoredWord(one.word, probability, probability < least))
+        return found
 
     def _positive(self, record: Mapping[str, Any], tried: Tried | None) -> dict[str, Any]:
         """Return the columns of the positive sentence; none if there is no positive word."""

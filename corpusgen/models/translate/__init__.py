@@ -29,6 +29,14 @@ class AvoidingTranslator(Translator, Protocol):
     def translate_without(self, texts: Sequence[str], words: Sequence[str]) -> list[str]:
         """Return a translation of each text in which its word does not occur."""
 
+    def alternatives(
+        self, texts: Sequence[str], words: Sequence[str], best: Sequence[str], number: int, max_loss: float
+    ) -> list[list[str]]:
+        """Return up to `number` translations of each text without its word that are nearly as probable as the best.
+
+        The natural logarithms of their probabilities are at most `max_loss` below that of the best translation.
+        """
+
 
 def open_translator(settings: TranslatorSettings, device: Device = "auto", threads: int = 1) -> Translator:
     """Load a translator; nothing is downloaded, except a model that is named by an S3 address or a hub id.

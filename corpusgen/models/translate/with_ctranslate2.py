@@ -14,6 +14,8 @@ from corpusgen.models.translate.batching import BatchTranslator
 from corpusgen.models.translate.languages import language_tokens
 from corpusgen.models.translate.subwords import open_subwords
 
+_DECIMALS = 5  # of values that are compared with a threshold
+
 
 class CTranslate2Translator(BatchTranslator[list[str]]):
     """A translator with a model that a CTranslate2 converter wrote, its sub-word files in the folder or next to it."""
@@ -47,13 +49,44 @@ class CTranslate2Translator(BatchTranslator[list[str]]):
 
     def translate_without(self, texts: Sequence[str], words: Sequence[str]) -> list[str]:
         """Return a translation of each text that lacks its word, in lower case or with a capital."""
-        found: dict[tuple[str, str], str] = {}
+        return [best for best, *_ in self._without(texts, words, 1)]
+
+    def alternatives(
+        self, texts: Sequence[str], words: Sequence[str], best: Sequence[str], number: int, max_loss: float
+    ) -> list[list[str]]:
+        """Return translations without a word that the model finds nearly as probable as the best ones."""
+        several = [[one, *others] for one, others in zip(best, self._without(texts, words, number), strict=True)]
+        each = [(text, translation) for text, some in zip(texts, several, strict=True) for translation in some]
+        # A search without a word shares out its probability among the others, so its own scores are too high.
+        scores = iter(self._log_probabilities(each))
+        found = []
+        for first, *others in several:
+            least = next(scores) - max_loss
+            near = [next(scores) >= least for _ in others]
+            found.append([other for other, is_near in zip(others, near, strict=True) if is_near and other != first])
+        return found
+
+    def _log_probabilities(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+        """Return the natural logarithm of the probability of each pair's second text as translation of the first."""
+        wanted = sorted({pair for pair in pairs if pair[0].strip()})
+        scored = self._model.score_batch(
+            self._encode([text for text, _ in wanted]),
+            [[*self._begin, *self._subwords.encode_output(translation)] for _, translation in wanted],
+            max_batch_size=self._batch_tokens,
+            batch_type="tokens",
+        )
+        found = {pair: round(sum(result.log_probs), _DECIMALS) for pair, result in zip(wanted, scored, strict=True)}
+        return [found.get(pair, 0.0) for pair in pairs]
+
+    def _without(self, texts: Sequence[str], words: Sequence[str], number: int) -> list[list[str]]:
+        """Return up to `number` translations of each text that lack its word."""
+        found: dict[tuple[str, str], list[str]] = {}
         for word in sorted(set(words)):  # the words that a search must avoid are the same for a whole batch
             own = [text for text, one in zip(texts, words, strict=True) if one == word]
             forms = dict.fromkeys((word, word.lower(), word[:1].upper() + word[1:]))
-            run = partial(self._run, number=1, without=[self._subwords.encode_output(form) for form in forms])
+            run = partial(self._run, number=number, without=[self._subwords.encode_output(form) for form in forms])
             translations = zip(own, self._in_batches(own, run), strict=True)
-            found |= {(text, word): best for text, (best, *_) in translations}
+            found |= {(text, word): several for text, several in translations}
         return [found[pair] for pair in zip(texts, words, strict=True)]
 
     def _encode(self, texts: list[str]) -> list[list[str]]:

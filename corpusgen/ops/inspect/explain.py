@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from corpusgen.corpus.triples.choose import judge_alignment
-from corpusgen.corpus.triples.stages import AlignTargets, MakeTriples
+from corpusgen.corpus.triples.stages import AlignTargets, MakeTriples, ScoredWord
 from corpusgen.engine.batch import Batch
 from corpusgen.engine.isolate import run_stage
 from corpusgen.ops.inspect.judgements import AlignedWord, Choice, alignment_of, choices_of
@@ -40,6 +40,8 @@ class Explanation:
     """All paraphrases that there were to choose from, if there were several."""
     unknown: Sequence[str] = ()
     """The words of the paraphrase that are probably damaged."""
+    new_words: Sequence[ScoredWord] = ()
+    """The words of the paraphrase that the original does not account for, if the masked LM was asked about them."""
     alignment: Sequence[AlignedWord] | None = None
     matrix: Matrix | None = None
     positive: Choice | None = None
@@ -83,6 +85,7 @@ def explain(stored: Stored, workshop: Workshop) -> Explanation:
             found.alignment, found.matrix = alignment_of(pairs, judged), matrix_of(pairs, judged)
         elif isinstance(stage, MakeTriples):
             found.positive, found.negative = choices_of(stage, before)
+            (found.new_words,) = stage.new_words(before)
     found.now = Remade.of(batch)[stored.row["id"]]
     found.differences = compare(stored, found.now)
     return found

@@ -30,6 +30,8 @@ def lines(found: Explanation) -> Iterator[str]:
             yield f"  or        {visible(other)}"
     if found.unknown:
         yield f"  unknown   {visible(', '.join(found.unknown))}"
+    for new in found.new_words:
+        yield f"  new word  {visible(new.word)} {new.probability:.5f}{', improbable' if new.improbable else ''}"
     if found.alignment is not None and found.matrix is not None:
         yield from ("", "alignment: words of the paraphrase, by cosine to the target")
         yield from _alignment(found.alignment, found.matrix)

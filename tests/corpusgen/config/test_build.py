@@ -103,6 +103,8 @@ def test_hypotheses_are_at_most_the_beam_and_all_translators_are_known():
     assert TranslationSettings(**TRIP, avoid_target=True).avoid_target
     with pytest.raises(ValueError, match=r"avoid_target: translation\.back: bergamot cannot avoid a word"):
         TranslationSettings(**{**TRIP, "back": BERGAMOT}, avoid_target=True)
+    with pytest.raises(ValueError, match="avoid_max_loss: has no effect without avoid_target"):
+        TranslationSettings(**TRIP, avoid_max_loss=5)
     with pytest.raises(ValueError, match=r"translation\.others\.0\.back: bergamot gives one translation"):
         TranslationSettings(**TRIP, hypotheses=2, others=[{**TRIP, "back": BERGAMOT}])
 

@@ -51,6 +51,23 @@ def test_candidates_are_those_of_the_full_computation(family, folders, predictor
         )
 
 
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_probability_of_a_word_is_that_of_its_first_piece_in_the_full_computation(family, folders, predictors):
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folders[family])
+    model = transformers.AutoModelForMaskedLM.from_pretrained(folders[family]).eval()
+    texts = [*TEXTS, f"The {COMPOUND} stood.", "The town."]
+    spans = [*SPANS, (4, 4 + len(COMPOUND)), (4, 40)]
+    found = predictors[family].probabilities(texts, spans)
+    assert np.isnan(found[-1])
+    for text, span, probability in zip(texts[:-1], spans, found, strict=False):
+        ids, position, pieces = masked_by_hand(tokenizer, text, span)
+        with torch.no_grad():
+            expected = model(torch.tensor([ids])).logits[0, position].softmax(-1)
+        number = tokenizer.convert_tokens_to_ids(pieces[0])
+        np.testing.assert_allclose(probability, expected[number], rtol=1e-4)
+    assert predictors[family].probabilities([], []).shape == (0,)
+
+
 def test_the_head_sees_the_masks_only(folders):
     for family in ("bert", "modernbert"):
         predictor = MaskedPredictor(str(folders[family]))

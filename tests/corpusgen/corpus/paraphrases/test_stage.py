@@ -41,6 +41,10 @@ class Scripted:
     def translate_without(self, texts, words):
         return [self.lines[text].replace(word, f"no {word}") for text, word in zip(texts, words, strict=True)]
 
+    def alternatives(self, texts, words, best, number, max_loss):
+        assert [self.lines[text][0] for text in texts] == best
+        return [[one.replace("missile", f"{max_loss} {number}") for one in self.lines[text][:2]] for text in texts]
+
 
 def run(monkeypatch, texts, there, back, **settings):
     scripts = {"en": Scripted(there), "pt": Scripted(back)}
@@ -99,7 +103,7 @@ OPUS_BACK = TranslatorSettings(model="models/pt-en", source="pt")
 GERMAN = "Die Anforderung an die Rakete wurde 1955 erteilt, und das Projekt wurde 1957 abgeschlossen."
 
 
-def run_several(monkeypatch, there, back, hypotheses=3, pivots=("pt",), avoid_target=False):
+def run_several(monkeypatch, there, back, hypotheses=3, pivots=("pt",), **avoid):
     """One text through one or more languages; the translators back give several translations."""
     scripts = {("en", pivot): Scripted(there[pivot]) for pivot in pivots}
     scripts |= {(pivot, "en"): Scripted(back[pivot]) for pivot in pivots}
@@ -119,7 +123,7 @@ def run_several(monkeypatch, there, back, hypotheses=3, pivots=("pt",), avoid_ta
         identify=False,
         hypotheses=hypotheses,
         others=tuple(others),
-        avoid_target=avoid_target,
+        **avoid,
     )
     stage.setup()
     return run_stage(stage, Batch(pa.table({"text": [TEXT], "target": ["missile"]})))
@@ -130,6 +134,14 @@ def test_a_translation_without_the_target_comes_after_the_best_one(monkeypatch):
     (row,) = batch.rows.to_pylist()
     assert row["paraphrase"] == AGAIN
     assert [one["paraphrase"] for one in row["hypotheses"]] == [AGAIN, AGAIN.replace("missile", "no missile")]
+
+
+def test_of_translations_without_the_target_only_those_that_lose_little_are_asked_for(monkeypatch):
+    back = {GOOD: [AGAIN, TEXT.replace("issued", "given")]}
+    avoid = {"avoid_target": True, "avoid_max_loss": 4.5}
+    (row,) = run_several(monkeypatch, {"pt": {TEXT: GOOD}}, {"pt": back}, 2, **avoid).rows.to_pylist()
+    without = [one.replace("missile", "4.5 2") for one in back[GOOD]]
+    assert [one["paraphrase"] for one in row["hypotheses"]] == [*back[GOOD], *without]
 
 
 def test_several_hypotheses_come_with_their_pivot_and_without_those_at_fault(monkeypatch):

@@ -80,6 +80,24 @@ def test_a_translation_can_do_without_a_word(models):
     assert translator.translate_without(list(PAIRS), ["absent"] * len(PAIRS)) == FRENCH
 
 
+def test_translations_without_a_word_may_not_be_much_less_probable_than_the_best_one(models):
+    settings = TranslatorSettings(model=str(models / "marian-converted"), max_tokens=60)
+    translator = open_translator(settings, "cpu")
+    words, texts = [text.split()[0] for text in FRENCH], list(PAIRS)
+    any_ = translator.alternatives([*texts, ""], [*words, "x"], [*FRENCH, ""], 3, 1000.0)
+    assert any_[-1] == []
+    assert [several[0] for several in any_[:-1]] == translator.translate_without(texts, words)
+    assert max(map(len, any_)) == 3
+    assert translator.alternatives(texts, words, FRENCH, 3, 0.0) == [[]] * len(texts)
+    best, *others = translator._log_probabilities([(texts[0], one) for one in [FRENCH[0], *any_[0]]])
+    assert best < 0
+    limit = best - max(others)
+    assert limit > 0
+    near = translator.alternatives(texts[:1], words[:1], FRENCH[:1], 3, limit + 1e-6)
+    assert near == [[any_[0][others.index(max(others))]]]
+    assert translator.alternatives(texts[:1], ["absent"], FRENCH[:1], 1, 1000.0) == [[]]  # the best one itself
+
+
 @pytest.mark.parametrize("compute_type", ["float16", "float32"])
 def test_transformers_computes_in_the_precision_that_is_asked_for(models, compute_type):
     settings = TranslatorSettings(backend="transformers", model=str(models / "marian"), compute_type=compute_type)

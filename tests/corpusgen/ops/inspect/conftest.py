@@ -17,7 +17,7 @@ KINDS = {
     "several": {
         **ROUND_TRIP,
         "translation": {**TRIP, "others": [TRIP]},
-        "rules": {**ROUND_TRIP["rules"], "max_unknown_words": 4},
+        "rules": {**ROUND_TRIP["rules"], "max_unknown_words": 4, "paraphrase_min_probability": 0.005},
     },
     "published": {
         **ROUND_TRIP,

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from corpusgen.corpus.triples.stages import ABSURD
 from corpusgen.errors import CorpusgenError
 from corpusgen.ops.inspect.explain import explain
 from corpusgen.ops.inspect.judgements import CHOSEN
@@ -80,6 +81,18 @@ def test_a_reject_without_a_negative_says_of_every_word_why_not(explained):
         if stored.row.get("reason") == "no aligned word":
             assert CHOSEN not in [word.verdict for word in found.alignment]
             assert found.negative is None
+
+
+def test_an_improbable_word_of_the_paraphrase_is_told_where_it_is_the_reason(explained):
+    for stored, found in explained:
+        improbable = [word for word in found.new_words if word.improbable]
+        if stored.is_triple:
+            assert not improbable
+        if stored.row.get("reason") == ABSURD:
+            assert improbable
+        for word in found.new_words:
+            assert word.word in found.paraphrase
+            assert f"new word  {word.word} {word.probability:.5f}" in "\n".join(lines(found))
 
 
 def test_taken_words_name_another_word_of_the_sentence(explained):
