@@ -54,7 +54,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
         "learning_rate": 5e-4, "warmup_steps": 100, "max_epochs": 8, "validate_every": 1, "patience": 100,
     },
     "contrast": {
-        "batch_size": 256, "learning_rate": 1e-4, "warmup_steps": 30, "decay": "cosine", "max_steps": 300,
+        "batch_size": 256, "learning_rate": 1e-4, "warmup_steps": 30, "decay": "cosine", "max_steps": 600,
         "max_epochs": 1000, "validate_every": 1000, "patience": 100, "first": 1,
     },
 }  # fmt: skip

@@ -68,7 +68,7 @@ class ContrastSettings(Section):
         "as much as `kept` allows",
     )
     kept: float = Field(
-        0.9,
+        0.85,
         gt=0,
         le=1,
         description="minimum correlation with the frozen model in how the similarity of two words changes from "
@@ -77,7 +77,7 @@ class ContrastSettings(Section):
     )
     temperature: float = Field(0.3, gt=0, description="temperature of the contrast of meanings")
     similar_share: float = Field(
-        0.3,
+        0.2,
         ge=0,
         lt=1,
         description="how much of the right answer are words of the batch that the frozen model finds similar, instead "
@@ -87,12 +87,12 @@ class ContrastSettings(Section):
         0.05, gt=0, description="temperature at which the frozen model's cosines say which words are similar"
     )
     preservation: float = Field(
-        3.0,
+        10.0,
         ge=0,
         description="weight of the term that keeps the cosines of different words as the frozen model has them",
     )
     same_word_share: float = Field(
-        0.1,
+        0.15,
         ge=0,
         description="weight of the same word in another document as a negative, as a fraction of the batch",
     )
