@@ -54,7 +54,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
         "learning_rate": 5e-4, "warmup_steps": 100, "max_epochs": 8, "validate_every": 1, "patience": 100,
     },
     "contrast": {
-        "batch_size": 256, "learning_rate": 1e-4, "warmup_steps": 30, "decay": "cosine", "max_steps": 600,
+        "batch_size": 512, "learning_rate": 2e-4, "warmup_steps": 30, "decay": "cosine", "max_steps": 300,
         "max_epochs": 1000, "validate_every": 1000, "patience": 100, "first": 1,
     },
 }  # fmt: skip
@@ -107,17 +107,17 @@ class VariantEncoder:
 
     def sentences(self, texts: Sequence[str]) -> tuple[dict[str, Vectors], Any]:
         states, counts = self._states.pieces(texts)
-        found = {kind: means(part, np.array(counts)) for kind, part in self._vectors(states).items()}
+        found = {kind: means(part, np.array(counts)) for kind, part in self._vectors(states, in_sentence=True).items()}
         return found, [None] * len(texts)
 
-    def _vectors(self, states: Any) -> dict[str, Vectors]:
+    def _vectors(self, states: Any, in_sentence: bool = False) -> dict[str, Vectors]:
         kinds = ("meaning", "context")
         found: dict[str, list[Vectors]] = {kind: [] for kind in (*kinds, "baseline")}
         half = states.shape[1] // 2
         for start in range(0, len(states), 8192):
             some = states[start : start + 8192]
             given = np.asarray(some[:, self._layers], np.float32)
-            for kind, part in zip(kinds, self._model.distil(given, kinds), strict=True):
+            for kind, part in zip(kinds, self._model.distil(given, kinds, in_sentence), strict=True):
                 found[kind].append(part)
             found["baseline"].append(np.asarray(some[:, half:], np.float32).mean(1))
         return {kind: np.concatenate(parts) for kind, parts in found.items()}

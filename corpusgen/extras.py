@@ -14,6 +14,7 @@ ALWAYS_IMPORTED = {
     "evaluate": ("lemminflect", "pyarrow", "rapidfuzz", "snowballstemmer"),
     "onnx": ("onnx", "onnxscript", "pyarrow"),
     "parquet": ("pyarrow",),
+    "static": ("llvmlite", "numba", "pyarrow"),
 }
 ALWAYS_IMPORTED["quickstart"] = tuple(
     dict.fromkeys(module for extra in ("corpus", "train", "evaluate") for module in ALWAYS_IMPORTED[extra])

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+
+def _field(name: str, kind: pa.DataType, description: str) -> pa.Field:
+    return pa.field(name, kind, metadata={"description": description})
+
+
 # ------------------------------------------------------------------------------------ text
 
 PROVENANCE = (("source", pa.string()), ("article", pa.string()), ("title", pa.string()), ("revision", pa.string()))
@@ -26,6 +31,22 @@ SENTENCES = pa.schema(
 )
 """`text[token_starts[i]:token_ends[i]]` is the i-th token. `id` is a hash of the sentence's position and text."""
 
+_OFFSETS = pa.list_(pa.int32())
+KEPT_PARAGRAPHS = pa.schema(
+    [
+        _field("id", pa.string(), "id of the paragraph: a hash of its place and text"),
+        _field("text", pa.string(), "the paragraph as it stands in the source"),
+        _field("sentence_starts", _OFFSETS, "first character of each sentence"),
+        _field("sentence_ends", _OFFSETS, "after the last character of each sentence"),
+        _field("sentence_tokens", _OFFSETS, "number of tokens of each sentence"),
+        _field("token_starts", _OFFSETS, "first character of each token"),
+        _field("token_ends", _OFFSETS, "after the last character of each token"),
+        *(_field(name, kind, f"{name} the paragraph comes from") for name, kind in PROVENANCE),
+        _field("paragraph", pa.int32(), "number of the paragraph in the article"),
+    ]
+)
+"""Whole paragraphs. Each token is in one sentence: the first `sentence_tokens[0]` tokens in the first, and so on."""
+
 TEXT_REJECTS = pa.schema([("source", pa.string()), ("article", pa.string()), ("reason", pa.string())])
 """Texts from which no sentence was taken."""
 
@@ -34,6 +55,14 @@ TEXT_REJECTS = pa.schema([("source", pa.string()), ("article", pa.string()), ("r
 COUNTS = pa.schema([("word", pa.string()), ("count", pa.int64())])
 
 VOCABULARY = pa.schema([*COUNTS, ("rank", pa.int64()), ("capital_share", pa.float32())])
+
+TOKEN_VOCABULARY = pa.schema(
+    [
+        _field("word", pa.string(), "a token in lower case"),
+        _field("count", pa.int64(), "how often it occurs in the paragraphs"),
+        _field("rank", pa.int64(), "1 for the most frequent one; ties by code points"),
+    ]
+)
 
 CANDIDATES = pa.schema(
     [
@@ -103,11 +132,6 @@ CHOSEN_SENTENCES = pa.schema([field for field in SENTENCES if not field.name.sta
 
 ALIGNED, ENRICHED, SUBSTITUTION = "aligned", "enriched", "substitution"
 """The rules that can choose a positive word."""
-
-
-def _field(name: str, kind: pa.DataType, description: str) -> pa.Field:
-    return pa.field(name, kind, metadata={"description": description})
-
 
 _ORIGINAL = (
     _field("id", pa.string(), "id of the sentence: a hash of its place and text"),

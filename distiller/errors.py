@@ -1,4 +1,4 @@
-"""Errors about a text and a word in it. Each one names its item."""
+"""Errors about a text and a word in it, each of which names its item, and about a word without a vector."""
 
 from __future__ import annotations
 
@@ -35,3 +35,9 @@ class WordNotFoundError(ItemError):
 
 class AmbiguousWordError(ItemError):
     """A word that occurs in its text more than once, so that only a span can say which one is meant."""
+
+
+class UnknownWordError(CorpusgenError, KeyError):
+    """A word that static vectors have no vector for."""
+
+    __str__ = Exception.__str__  # that of KeyError would show the message in quotes

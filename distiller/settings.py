@@ -77,7 +77,7 @@ class ContrastSettings(Section):
     )
     temperature: float = Field(0.3, gt=0, description="temperature of the contrast of meanings")
     similar_share: float = Field(
-        0.2,
+        0.4,
         ge=0,
         lt=1,
         description="how much of the right answer are words of the batch that the frozen model finds similar, instead "
@@ -106,6 +106,12 @@ class ContrastSettings(Section):
         1.0,
         ge=0,
         description="weight of the same word in another sentence as a negative of contexts, as a fraction of the batch",
+    )
+    sentence_temperature: float | None = Field(
+        0.4,
+        gt=0,
+        description="temperature of the contrast of words whose mean is the vector of a text; null: the vector of a "
+        "text is the mean of meaning vectors",
     )
     reconstruction: float = Field(
         0.0,

@@ -106,14 +106,21 @@ def modules_in(*folders, without=()):
 
 
 MODULES = {
-    "": ["distiller.inference.word_distiller", "distiller.cli", "corpusgen.cli", "corpusgen.config.build"],
+    "": [
+        "distiller.inference.word_distiller",
+        "distiller.static.vectors",
+        "distiller.cli",
+        "corpusgen.cli",
+        "corpusgen.config.build",
+    ],
     "corpus": modules_in("corpusgen", without=("io.s3", "with_fairseq", "fairseq_compat")),
     "train": modules_in("distiller/training", "distiller/words"),
     "evaluate": modules_in("distiller/evaluation"),
     "parquet": ["distiller.inference.encode_file", "corpusgen.store"],
+    "static": modules_in("distiller/static"),
     "onnx": ["distiller.inference.onnx"],
     "s3": ["corpusgen.io.s3", "distiller.inference.word_distiller"],
-    "quickstart": modules_in("distiller"),
+    "quickstart": [name for name in modules_in("distiller") if not name.startswith("distiller.static")],
 }
 
 

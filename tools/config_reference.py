@@ -19,6 +19,8 @@ from pydantic_core import PydanticUndefined
 
 from corpusgen.config.build import BuildConfig
 from distiller.settings import TrainSettings
+from distiller.static.output import MAY_CHANGE as MAY_CHANGE_IN_STATIC
+from distiller.static.settings import StaticSettings
 from distiller.training.run_folder import _MAY_CHANGE
 
 TARGET = Path(__file__).parents[1] / "docs" / "configuration.md"
@@ -27,9 +29,10 @@ INTRODUCTION = """\
 
 <!-- Made by tools/config_reference.py from the types of the settings: change them there, then run it again. -->
 
-Every key of the two kinds of YAML files, with its type, its default and its meaning. `--set key.path=value` changes any
-of them on the command line, and `--show-config` prints those that a command would use. An unknown key, or a value of
-the wrong type, is an error that names the key before anything is started. How to choose them: [how-to.md](how-to.md).
+Every key of the three kinds of YAML files, with its type, its default and its meaning. `--set key.path=value` changes
+any of them on the command line, and `--show-config` prints those that a command would use. An unknown key, or a value
+of the wrong type, is an error that names the key before anything is started. How to choose them:
+[how-to.md](how-to.md).
 """
 SIMPLE = {str: "string", int: "integer", float: "number", bool: "`true` or `false`"}
 BOUNDS = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}
@@ -40,7 +43,8 @@ def reference() -> str:
     minimal = BuildConfig.model_validate({"store": ".", "source": {"kind": "text", "paths": ["."]}})
     later = {f"{path}.{name}" for path, section in _sections(BuildConfig) for name in section.added_later}
     # A corpus also records its recipe, and a section that only other recipes use as soon as it is not the default.
-    recorded = {"recipe": minimal.recipe, "discourse": minimal.discourse.content(), **minimal.content()}
+    of_others = {name: getattr(minimal, name).content() for name in ("discourse", "paragraphs")}
+    recorded = {"recipe": minimal.recipe, **of_others, **minimal.content()}
     left_out = _left_out(minimal.model_dump(mode="json"), recorded)
     where_and_how = ", ".join(f"`{path}`" for path in left_out if path not in later)
     may_change = ", ".join(f"`{name}`" for name in TrainSettings.model_fields if name in _MAY_CHANGE)
@@ -55,6 +59,11 @@ def reference() -> str:
             f"{_docstring(TrainSettings)} To resume a training, give the same settings; only these may have changed: "
             f"{may_change}.\n",
             *_tables(TrainSettings),
+            "## Static vectors: `distiller static CONFIG`\n",
+            f"{_docstring(StaticSettings)} To resume, give the same settings; only these may have changed: "
+            f"{', '.join(f'`{name}`' for name in StaticSettings.model_fields if name in MAY_CHANGE_IN_STATIC)}, "
+            "and the place of the frozen model.\n",
+            *_tables(StaticSettings),
         ]
     )
 
@@ -132,7 +141,8 @@ def _default(model: type[BaseModel], name: str, field: FieldInfo) -> str:
 def _presets(model: type[BaseModel]) -> dict[str, dict[str, Any]]:
     """The defaults by the key `preset`, if there is one."""
     preset = model.model_fields.get("preset")
-    names = get_args(preset.annotation) if preset else ()
+    has_defaults = not any(field.is_required() for field in model.model_fields.values())
+    names = get_args(preset.annotation) if preset and has_defaults else ()
     return {name: model.model_validate({"preset": name}).model_dump(mode="json") for name in names}
 
 

@@ -29,7 +29,7 @@ from corpusgen.io.command_line import (
 )
 from corpusgen.io.command_line import as_json as to_json
 
-app = new_app("Turn raw text into a store of triples or pairs of words in context.")
+app = new_app("Turn raw text into a store of triples or pairs of words in context, or of whole paragraphs.")
 
 
 def main() -> None:

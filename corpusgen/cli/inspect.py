@@ -33,7 +33,7 @@ def sample(
     table: TableOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per row, with all columns.")] = False,
 ) -> None:
-    """Print random triples or pairs, with their words in brackets.
+    """Print random triples or pairs with their words in brackets, or paragraphs with spaces between tokens.
 
     Example: corpusgen sample corpora/quickstart -n 5 --word bank
     """
@@ -152,17 +152,22 @@ def export(
     output: Annotated[
         str,
         typer.Option(
-            "--output", "-o", help="File for jsonl (- for standard output), folder for tsv and hf.", metavar="PATH"
+            "--output",
+            "-o",
+            help="File for jsonl and txt (- for standard output), folder for tsv and hf.",
+            metavar="PATH",
         ),
     ] = "-",
     kind: Annotated[
-        Literal["jsonl", "tsv", "hf"],
-        typer.Option("--format", help="JSON lines, one file per member, or Hugging Face `datasets`."),
+        Literal["jsonl", "txt", "tsv", "hf"],
+        typer.Option(
+            "--format", help="JSON lines, paragraphs as plain tokens, one file per member, or Hugging Face `datasets`."
+        ),
     ] = "jsonl",
     table: TableOption = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing export.")] = False,
 ) -> None:
-    """Write all triples or pairs in another format.
+    """Write all triples, pairs or paragraphs in another format.
 
     Example: corpusgen export corpora/quickstart -o triples.jsonl --format jsonl
     """
@@ -184,7 +189,7 @@ def merge(
     table: TableOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Merge the triples or pairs of several stores, dropping duplicates. Run the same command again to resume.
+    """Merge the triples, pairs or paragraphs of several stores, dropping duplicates. Run it again to resume.
 
     Example: corpusgen merge corpora/both corpora/quickstart s3://bucket/corpus
     """

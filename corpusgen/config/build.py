@@ -144,6 +144,15 @@ class DiscourseSettings(Section):
     unit_pairs: int = Field(10_000, ge=1, description="number of pairs in a unit of work")
 
 
+class ParagraphSettings(Section):
+    """Which paragraphs are kept whole, and which of their tokens form the vocabulary."""
+
+    min_sentences: int = Field(3, ge=1, description="minimum number of sentences of a paragraph")
+    min_characters: int = Field(140, ge=1, description="minimum number of characters of a paragraph")
+    min_count: int = Field(10, ge=1, description="minimum number of occurrences of a token in the vocabulary")
+    vocabulary: int = Field(750_000, ge=1, description="number of most frequent tokens in the vocabulary")
+
+
 class TranslationSettings(PivotSettings):
     """The round trip that makes paraphrases."""
 
@@ -213,7 +222,10 @@ class TranslationSettings(PivotSettings):
 class VectorSettings(Section):
     """Static word vectors of the language of the corpus, of words in lower case."""
 
-    path: str = Field(description="fastText .bin, .vec, .vec.gz, GloVe text or .npy file, local or on s3://")
+    path: str = Field(
+        description="fastText .bin, .vec, .vec.gz, word2vec .bin, GloVe text, .npy file, or a folder of model2vec with "
+        "one vector per word, local or on s3://"
+    )
     words: str | None = Field(
         None, description=".npy only: the file with its words, if it is not beside the matrix on disk"
     )
@@ -258,8 +270,9 @@ class BuildConfig(Section):
     recipe: str = Field(
         "words",
         description="what to make: words (triples of a word in context, a paraphrase and a negative), discourse (pairs "
-        "of one word in two sentences of a document), words+discourse (both), or your own recipe, as "
-        "package.module:NAME (docs/extending.md)",
+        "of one word in two sentences of a document), paragraphs (whole paragraphs and a vocabulary, for static "
+        "vectors), several joined by + (words+discourse), or your own recipe, as package.module:NAME "
+        "(docs/extending.md)",
     )
     seed: int = Field(0, description="seed of every random choice")
     source: SourceSettings
@@ -268,6 +281,7 @@ class BuildConfig(Section):
     filters: FilterSettings = Field(default_factory=FilterSettings)
     sample: SampleSettings = Field(default_factory=SampleSettings)
     discourse: DiscourseSettings = Field(default_factory=DiscourseSettings)
+    paragraphs: ParagraphSettings = Field(default_factory=ParagraphSettings)
     generate: GenerateSettings = Field(default_factory=GenerateSettings)
     translation: TranslationSettings | None = Field(None, description="the translators that make paraphrases")
     vectors: VectorSettings | None = Field(None, description="static word vectors, for comparing words")
@@ -290,8 +304,9 @@ class BuildConfig(Section):
         for name in ("store", "recipe", "run"):
             del content[name]
         del content["segmenter"]["use_gpu"], content["generate"]["device"]
-        if content["discourse"] == DiscourseSettings().model_dump(mode="json") and "discourse" not in self.recipe:
-            del content["discourse"]  # as in corpora made before these settings existed
+        for name, default in (("discourse", DiscourseSettings()), ("paragraphs", ParagraphSettings())):
+            if content[name] == default.model_dump(mode="json") and name not in self.recipe:
+                del content[name]  # as in corpora made before these settings existed
         return content
 
     def to_yaml(self) -> str:

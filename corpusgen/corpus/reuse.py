@@ -25,7 +25,7 @@ from corpusgen.tables import PARAPHRASES_TABLE
 
 _COPIERS = 8
 _SEVERAL = ("hypotheses", "avoid_target", "others")
-_OF_SENTENCES = ("source", "language", "segmenter", "filters")
+_OF_SENTENCES = ("source", "language", "segmenter", "filters", "paragraphs")
 
 
 class Reuse:

@@ -53,6 +53,9 @@ class Files(Protocol):
     def write(self, path: str, data: bytes | pa.Buffer) -> None:
         """Write a whole file atomically, replacing any old one."""
 
+    def write_blocks(self, path: str, blocks: Iterable[bytes]) -> None:
+        """Write a whole file atomically, like `write`, from blocks that need not be in memory together."""
+
     def create(self, path: str, data: bytes) -> bool:
         """Create a whole file atomically; return False, without writing, if one exists."""
 
@@ -137,16 +140,20 @@ class LocalFiles:
 
     def write(self, path: str, data: bytes | pa.Buffer) -> None:
         """Write a temporary file, fsync it, rename it, then fsync the folder."""
+        self.write_blocks(path, [data])
+
+    def write_blocks(self, path: str, blocks: Iterable[bytes | pa.Buffer]) -> None:
+        """Write block by block to a temporary file, and put it in place as `write` does."""
         target = self._full(path)
         folder = os.path.dirname(target)
-        with _temporary_file(folder, data) as temporary:
+        with _temporary_file(folder, blocks) as temporary:
             os.replace(temporary, target)
             _sync_folder(folder)
 
     def create(self, path: str, data: bytes) -> bool:
         """Write and fsync a temporary file, then hard-link it: a link never replaces a file or shows half of one."""
         target = self._full(path)
-        with _temporary_file(os.path.dirname(target), data) as temporary:
+        with _temporary_file(os.path.dirname(target), [data]) as temporary:
             try:
                 os.link(temporary, target)
             except FileExistsError:
@@ -238,7 +245,7 @@ class LocalFiles:
 
 
 @contextmanager
-def _temporary_file(folder: str, data: bytes | pa.Buffer) -> Iterator[str]:
+def _temporary_file(folder: str, blocks: Iterable[bytes | pa.Buffer]) -> Iterator[str]:
     """Yield the name of a complete, durable temporary file; remove it at the end unless it was renamed."""
     temporary = f"{folder}/{TEMPORARY_PREFIX}{secrets.token_hex(8)}"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
@@ -249,7 +256,7 @@ def _temporary_file(folder: str, data: bytes | pa.Buffer) -> Iterator[str]:
             _make_folder(folder)
             descriptor = os.open(temporary, flags, 0o644)
         with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
+            file.writelines(blocks)
             file.flush()
             _sync(descriptor, folder)
         yield temporary

@@ -27,3 +27,10 @@ def seeded_hashes(values: Iterable[Any], seed: int, purpose: bytes) -> npt.NDArr
     salt = seed.to_bytes(16, "little", signed=True)
     digests = (hashlib.blake2b(str(v).encode(), digest_size=8, salt=salt, person=purpose).digest() for v in values)
     return np.frombuffer(b"".join(digests), "<u8")
+
+
+def mixed(keys: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """Apply the last step of splitmix64: sums of several keys become hashes without a trace of their parts."""
+    keys = (keys ^ (keys >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    keys = (keys ^ (keys >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return keys ^ (keys >> np.uint64(31))

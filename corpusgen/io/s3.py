@@ -10,6 +10,7 @@ import functools
 import io
 import logging
 import os
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -182,6 +183,24 @@ class S3Files:
     def write(self, path: str, data: bytes | pa.Buffer) -> None:
         """Write with one PUT or a multipart upload: an object appears complete or not at all."""
         self._client.upload_fileobj(_stream(data), self._bucket, self._key(path), Config=_MULTIPART)
+
+    def write_blocks(self, path: str, blocks: Iterable[bytes]) -> None:
+        """Collect the blocks in a temporary file, because a second attempt needs them again, and upload it."""
+        try:
+            with tempfile.NamedTemporaryFile() as file:
+                file.writelines(blocks)
+                file.flush()
+                self._upload(path, file.name)
+        except OSError as error:
+            raise StoreError(
+                f"{self.url}/{path}: cannot collect it in {tempfile.gettempdir()} before the upload: "
+                f"{error.strerror or error}; choose another folder with TMPDIR"
+            ) from error
+
+    @_patient
+    def _upload(self, path: str, name: str) -> None:
+        with open(name, "rb") as file:
+            self._client.upload_fileobj(file, self._bucket, self._key(path), Config=_MULTIPART)
 
     @_patient
     def create(self, path: str, data: bytes) -> bool:

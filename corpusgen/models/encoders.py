@@ -84,15 +84,19 @@ def model_path(name: str, role: str) -> str:
 
 
 def load_encoder(
-    auto_class: Any, name: str, revision: str | None, dtype: torch.dtype, role: str
+    auto_class: Any, name: str, revision: str | None, dtype: torch.dtype, role: str, **changed: Any
 ) -> tuple[Any, Any, list[str]]:
-    """Return tokenizer, model and the names of weights missing from its files, except those of the unused pooler."""
+    """Return tokenizer, model and the names of weights missing from its files, except those of the unused pooler.
+
+    `changed` are values of the model's configuration to be used instead of its own.
+    """
     from transformers import AutoTokenizer
 
     path = model_path(name, role)
     with explained_loading(name, role):
         tokenizer = AutoTokenizer.from_pretrained(path, revision=revision)
-        model, loaded = auto_class.from_pretrained(path, revision=revision, dtype=dtype, output_loading_info=True)
+        options = {"revision": revision, "dtype": dtype, "output_loading_info": True, **changed}
+        model, loaded = auto_class.from_pretrained(path, **options)
     if not tokenizer.is_fast:
         raise StageError(f"{name}: its tokenizer gives no offsets; use a model with a fast tokenizer (tokenizer.json)")
     if max(tokenizer.get_vocab().values()) >= model.config.vocab_size:

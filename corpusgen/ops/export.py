@@ -1,4 +1,4 @@
-"""Export of a corpus to other formats: JSON lines, a file for each member, a data set for `datasets`.
+"""Export of a corpus to other formats: JSON lines, plain text, a file for each member, a data set for `datasets`.
 
 Rows are written as they are read. An output appears under its name only when it is complete, and replaces an existing
 one only on request.
@@ -6,6 +6,7 @@ one only on request.
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import sys
@@ -22,11 +23,14 @@ from corpusgen.errors import CorpusgenError
 from corpusgen.io.atomic import replace_folder, replacing, temporary_path
 from corpusgen.io.command_line import as_json
 from corpusgen.store import CommittedTable, Store
-from corpusgen.store.products import WORDS, Member, Product, product_of
+from corpusgen.store.products import PARAGRAPHS, WORDS, Member, Product, product_of
 from corpusgen.store.rows import plain_rows, words_in
+from corpusgen.text.words import Tokens
 
-Format = Literal["jsonl", "tsv", "hf"]
+Format = Literal["jsonl", "txt", "tsv", "hf"]
 STANDARD_OUTPUT = "-"
+_FILES = ("jsonl", "txt")
+"""The formats that are one file; the others are folders."""
 _AS_PUBLISHED = {
     "original": "triples.and",
     "positive": "triples.positive_and",
@@ -34,7 +38,9 @@ _AS_PUBLISHED = {
 }
 """The files of triples are named as the paper's published code reads them."""
 _ROWS_OF_A_SHARD = 200_000
+_PARAGRAPHS_AT_ONCE = 1024
 _SHARD = re.compile(r"train-\d{5}-of-\d{5}\.parquet")
+_LIST = re.compile(r"list<\w+: (\w+)>")
 _BREAKS = str.maketrans("\t\r\n", "   ")
 _CARD = """---
 configs:
@@ -54,10 +60,8 @@ size_categories:
 
 # {name}
 
-{rows:,} {table} for word meaning in context, made by `corpusgen`. Spans are in characters.
-
+{rows:,} {table}{purpose}, made by `corpusgen`. Spans are in characters.
 {members}
-
 ```python
 from datasets import load_dataset
 
@@ -80,23 +84,34 @@ def export(root: str, output: str, kind: Format, overwrite: bool = False, table:
     """Write all committed rows of a product, by default the first one of the corpus; return how many."""
     store = open_store(root)
     product = product_of(store, table)
+    _check_format(product, kind)
     rows = product.open(store)
+    write = _write_text if kind == "txt" else _write_lines
     if output == STANDARD_OUTPUT:
-        if kind != "jsonl":
+        if kind not in _FILES:
             raise CorpusgenError(f"--format {kind} writes a folder, not standard output; give a folder with -o")
-        return _write_lines(rows, sys.stdout)
+        return write(rows, sys.stdout)
     if "://" in output:
         raise CorpusgenError(
             f"-o {output}: exports can only be written to local paths; use -o - to pipe JSON lines elsewhere"
         )
-    if kind == "jsonl":
-        with _new_file(Path(output), overwrite) as file:
-            return _write_lines(rows, file)
+    if kind in _FILES:
+        with _new_file(Path(output), overwrite, kind) as file:
+            return write(rows, file)
     files = tsv_files(product)
     with _new_folder(Path(output), overwrite, list(files)) as folder:
         if kind == "tsv":
             return _write_tsv(rows, files, folder)
         return _write_dataset(rows, product, store, folder, Path(output).name)
+
+
+def _check_format(product: Product, kind: Format) -> None:
+    if kind == "tsv" and not product.members:
+        raise CorpusgenError(
+            f"--format tsv writes a word and its sentence, and {product.table} are about no word; use txt, jsonl or hf"
+        )
+    if kind == "txt" and product != PARAGRAPHS:
+        raise CorpusgenError(f"--format txt is for paragraphs, and these are {product.table}; use tsv, jsonl or hf")
 
 
 def tsv_files(product: Product) -> dict[str, Member]:
@@ -111,6 +126,17 @@ def _write_lines(table: CommittedTable, file: TextIO) -> int:
     for batch in table.batches():
         for row in plain_rows(batch):
             file.write(as_json(row, file) + "\n")
+        rows += batch.num_rows
+    return rows
+
+
+def _write_text(table: CommittedTable, file: TextIO) -> int:
+    """Write a line for each paragraph: its tokens in lower case, separated by spaces."""
+    rows = 0
+    for batch in table.batches(("text", "token_starts", "token_ends"), _PARAGRAPHS_AT_ONCE):
+        tokens = Tokens.of_columns(batch["token_starts"], batch["token_ends"])
+        words = iter(tokens.lower(batch["text"].to_pylist()))
+        file.writelines(" ".join(itertools.islice(words, number)) + "\n" for number in tokens.counts.tolist())
         rows += batch.num_rows
     return rows
 
@@ -175,9 +201,10 @@ def _card(schema: pa.Schema, product: Product, corpus: dict[str, Any], name: str
         name=name,
         rows=rows,
         table=product.table,
-        members="\n".join(_about_member(product, member) for member in product.members),
+        purpose=" for word meaning in context" if product.members else "",
+        members="".join(f"\n{_about_member(product, member)}" for member in product.members) + "\n",
         size=_size(rows),
-        features="\n".join(f"  - name: {column}\n    dtype: {_dtype(kind)}" for column, kind, _ in fields),
+        features="\n".join(f"  - name: {column}\n    {_feature(kind)}" for column, kind, _ in fields),
         columns="\n".join(f"| `{column}` | {_dtype(kind)} | {told.decode()} |" for column, kind, told in fields),
         models=json.dumps(_made_with(corpus), indent=1, ensure_ascii=False),
     )
@@ -198,7 +225,15 @@ def _made_with(corpus: dict[str, Any]) -> dict[str, Any]:
 
 
 def _dtype(kind: str) -> str:
+    if item := _LIST.fullmatch(kind):
+        return f"list of {_dtype(item[1])}"
     return {"float": "float32", "double": "float64"}.get(kind, kind)
+
+
+def _feature(kind: str) -> str:
+    """Return the type of a column as the metadata of `datasets` has it."""
+    item = _LIST.fullmatch(kind)
+    return f"list: {_dtype(item[1])}" if item else f"dtype: {_dtype(kind)}"
 
 
 def _size(rows: int) -> str:
@@ -211,9 +246,9 @@ def _size(rows: int) -> str:
 
 
 @contextmanager
-def _new_file(path: Path, overwrite: bool) -> Iterator[TextIO]:
+def _new_file(path: Path, overwrite: bool, kind: Format) -> Iterator[TextIO]:
     if path.is_dir():
-        raise CorpusgenError(f"{path} is a folder; give a file name for jsonl")
+        raise CorpusgenError(f"{path} is a folder; give a file name for {kind}")
     _check_free(path, overwrite)
     with _explained(path):
         path.parent.mkdir(parents=True, exist_ok=True)

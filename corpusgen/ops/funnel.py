@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from corpusgen.store import Store
+from corpusgen.store import StageCount, Store
 from corpusgen.store.products import WORDS
 
 _FAR = 3  # letters beyond which the paper calls a paraphrase not trivial
@@ -52,6 +53,9 @@ class FunnelCount:
         self._triples = self._enriched = self._different = self._far = 0
         self._failed = self._failed_aligned = 0
         self._targets: set[str] = set()
+
+    def add_stages(self, stages: Sequence[StageCount]) -> None:
+        """Count nothing: rejects are rows of a table."""
 
     def add_rows(self, batch: pa.RecordBatch) -> None:
         """Count triples; the batch has at least the columns `OF_ROWS`."""

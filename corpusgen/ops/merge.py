@@ -4,6 +4,8 @@ A unit of the new plan stands for one unit of a source. It names that unit with 
 follows from the exact bytes that go into it. Its commit has the stages of the source, followed by the stage `merge`,
 whose rejects are the rows that an earlier unit has too. So the counts of the new store add up as in any other, and
 the same command resumes a merge that was killed.
+
+The vocabulary of paragraphs is made anew, from the counts of the rows that are left.
 """
 
 from __future__ import annotations
@@ -22,14 +24,30 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from corpusgen.config.build import ParagraphSettings
+from corpusgen.config.run import RunSettings
+from corpusgen.corpus.recipes.paragraphs import vocabulary_pass, vocabulary_stages
 from corpusgen.corpus.stored_settings import open_store
+from corpusgen.engine import LocalExecutor
+from corpusgen.engine.passes import run_pass
 from corpusgen.errors import CorpusgenError
 from corpusgen.io.hashing import content_hash
 from corpusgen.store import Commit, Plan, StageCount, Store, Totals, Unit
 from corpusgen.store.parts import read_part
-from corpusgen.store.products import BOTH, DEFAULT_RECIPE, WORDS, Product, product_of, products_of, recipe_name
+from corpusgen.store.products import (
+    BOTH,
+    DEFAULT_RECIPE,
+    PARAGRAPHS,
+    TOKEN_VOCABULARY,
+    WORDS,
+    Product,
+    product_of,
+    products_of,
+    recipe_name,
+)
 from corpusgen.store.status import PassStatus
 from corpusgen.tables import PARAPHRASES_TABLE
+from corpusgen.targets.vocabulary import count_tokens
 
 DUPLICATE = "same sentence and target as another"
 _SAME = "the same as another"
@@ -77,6 +95,7 @@ def merge(
     sources = {product.table: [_Source.at(store, product) for store in stores] for product in products}
     for of_product in sources.values():
         _check_columns(of_product)
+    of_vocabulary = _of_paragraphs(stores) if PARAGRAPHS in products else None
     for product in products:
         for source in sources[product.table]:
             if not source.complete:
@@ -84,7 +103,11 @@ def merge(
                 url = source.store.url + (f", {product.table}," if len(products) > 1 else "")
                 say(f"{url} is not finished: only {some} are merged; resuming will not add the rest")
     target.ensure_corpus(_corpus(stores, products))
-    return {product.table: _merge_product(target, product, sources[product.table]) for product in products}
+    merged = {product.table: _merge_product(target, product, sources[product.table]) for product in products}
+    if of_vocabulary:
+        pass_ = vocabulary_pass(target, vocabulary_stages(of_vocabulary, target))
+        run_pass(pass_, target.pass_store(pass_.name), LocalExecutor(), RunSettings())
+    return merged
 
 
 def _merge_product(target: Store, product: Product, sources: Sequence[_Source]) -> Totals:
@@ -146,6 +169,18 @@ def _check_columns(sources: Sequence[_Source]) -> None:
             )
 
 
+def _of_paragraphs(stores: Sequence[Store]) -> ParagraphSettings:
+    """Return the settings of paragraphs and their vocabulary; raise CorpusgenError if stores differ in them."""
+    of_each = [store.corpus().get("settings", {}).get(PARAGRAPHS.recipe, {}) for store in stores]
+    for store, settings in zip(stores, of_each, strict=True):
+        if settings != of_each[0]:
+            raise CorpusgenError(
+                f"{store.url} has the settings paragraphs: {settings}, {stores[0].url} has {of_each[0]}: only stores "
+                "with the same settings can be merged into one with a vocabulary"
+            )
+    return ParagraphSettings.model_validate(of_each[0])
+
+
 def _columns(one: _Source, other: _Source) -> str:
     for table in one.tables.keys() | other.tables.keys():
         ours, theirs = (set(side.tables.get(table, pa.schema([]))) for side in (one, other))
@@ -166,7 +201,7 @@ def _corpus(stores: Sequence[Store], products: Sequence[Product]) -> dict[str, A
     recipe = BOTH.join(product.recipe for product in products)
     return {
         **({} if recipe == DEFAULT_RECIPE else {"recipe": recipe}),  # stores merged before there were others have none
-        "passes": [product.pass_name for product in products],
+        "passes": [*(product.pass_name for product in products), *([TOKEN_VOCABULARY[0]] * (PARAGRAPHS in products))],
         "settings": settings,
         "models": _common([corpus.get("models", {}) for corpus in corpora]),
         "merged": [{"store": store.url, "corpus": corpus} for store, corpus in zip(stores, corpora, strict=True)],
@@ -240,6 +275,8 @@ def _copy(
     if repeated.any():
         rows = tables[product.table]
         tables[product.table] = rows.filter(pa.array(~repeated))
+        if product == PARAGRAPHS:
+            tables["counts"] = count_tokens(tables[product.table])
         if product.rejects in schemas:
             lost = _as_rejects(rows.filter(pa.array(repeated)), schemas[product.rejects], reason)
             before = tables.get(product.rejects, schemas[product.rejects].empty_table())

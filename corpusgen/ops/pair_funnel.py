@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from corpusgen.corpus.pairs.stages import PAIRING
-from corpusgen.store import CommittedTable, Store, Totals
+from corpusgen.store import CommittedTable, StageCount, Store, Totals
 from corpusgen.store.products import DISCOURSE
 from corpusgen.store.status import PassStatus
 
@@ -75,6 +75,9 @@ class PairFunnelCount:
         begun = {found.name for found in self.store.passes()}
         self._repeated = _repeated(self.store) if _REPEATS[0] in begun else None
         self._nowhere_else = _chosen_without_negative(self.store) if PAIRING[0] in begun else None
+
+    def add_stages(self, stages: Sequence[StageCount]) -> None:
+        """Count nothing: what comes before the pairs is counted already."""
 
     def add_rows(self, batch: pa.RecordBatch) -> None:
         """Count pairs; the batch has at least the columns `OF_ROWS`."""

@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+import numpy.typing as npt
+
 from corpusgen.config.plugins import find_part
 from corpusgen.errors import ConfigError, StoreError
 from corpusgen.store.reader import CommittedTable
@@ -51,7 +54,8 @@ class Product:
     keeps one of them. `kind` is the column by which rows are told apart in statistics, if there is one. `same_word`
     names the member that is the same word with perhaps another meaning, `same_context` the one that is another word in
     the same sentence, if there are such. With `shares_sentences`, neighbouring rows have sentences in common, and
-    reading each once saves work. With `documents_in_ids`, an id begins with that of its document and a hyphen.
+    reading each once saves work. With `documents_in_ids`, an id begins with that of its document and a hyphen. A
+    product without members compares no words: its rows are texts, in the column `text`.
     """
 
     recipe: str
@@ -69,6 +73,7 @@ class Product:
     same_context: str | None = None
     shares_sentences: bool = False
     documents_in_ids: bool = False
+    text: str | None = None
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -161,7 +166,22 @@ DISCOURSE = Product(
     documents_in_ids=True,
 )
 
-PRODUCTS = {product.recipe: product for product in (WORDS, DISCOURSE)}
+PARAGRAPHS = Product(
+    recipe="paragraphs",
+    pass_name="paragraphs",
+    table="paragraphs",
+    rejects="",
+    members=(),
+    positive="",
+    negative="",
+    noun="paragraph",
+    same=("text",),
+    text="text",
+)
+TOKEN_VOCABULARY = ("tokens", "vocabulary")
+"""The pass and the table of the vocabulary of paragraphs."""
+
+PRODUCTS = {product.recipe: product for product in (WORDS, DISCOURSE, PARAGRAPHS)}
 BOTH = "+"
 """Joins the names of recipes that one build follows, such as words+discourse."""
 
@@ -198,7 +218,7 @@ def _product(name: str, setting: str) -> Product:
 
 
 def open_product(root: str | Store, table: str | None = None) -> CommittedTable:
-    """Open the final table of a corpus, which holds its triples, its pairs, or what another recipe makes.
+    """Open the final table of a corpus, which holds its triples, pairs or paragraphs, or what another recipe makes.
 
     Args:
         root: The store, or where it is: a folder or `s3://bucket/prefix`.
@@ -213,6 +233,28 @@ def open_product(root: str | Store, table: str | None = None) -> CommittedTable:
     """
     store = Store.at(root) if isinstance(root, str) else root
     return product_of(store, table).open(store)
+
+
+def read_vocabulary(root: str | Store) -> tuple[list[str], npt.NDArray[np.int64]]:
+    """Read the vocabulary of a corpus of paragraphs: tokens in lower case, and how often each occurs.
+
+    Args:
+        root: The store, or where it is: a folder or `s3://bucket/prefix`.
+
+    Returns:
+        The words and their counts, both in the order of rank: most frequent first, ties by code points.
+
+    Raises:
+        StoreError: If there is no corpus, it is damaged, or its vocabulary is not made yet.
+        ConfigError: If it does not hold paragraphs, or its recipe belongs to a package not installed here.
+    """
+    store = Store.at(root) if isinstance(root, str) else root
+    product_of(store, PARAGRAPHS.table)
+    name, table = TOKEN_VOCABULARY
+    if not store.pass_store(name).started() or not (words := CommittedTable(store, name, table)).complete:
+        raise StoreError(f"{store.url}: the vocabulary is not made yet; run `corpusgen build` to its end")
+    rows = words.to_table(["word", "count"])
+    return rows["word"].to_pylist(), rows["count"].to_numpy()
 
 
 def check_holds_triples(store: Store) -> None:

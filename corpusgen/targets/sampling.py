@@ -29,7 +29,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from corpusgen.io.hashing import seeded_hashes
+from corpusgen.io.hashing import mixed, seeded_hashes
 from corpusgen.tables import CANDIDATES
 from corpusgen.targets.tokens import token_batches
 from corpusgen.text.words import Tokens
@@ -141,7 +141,7 @@ def _pairs(
     rows = first_row + tokens.rows
     at = np.flatnonzero(codes.is_valid())
     code: Integers = codes.drop_null().to_numpy().astype(np.int64)
-    priority = _mix(word_keys[code] + sentence_keys[rows[at]])
+    priority = mixed(word_keys[code] + sentence_keys[rows[at]])
     # Two occurrences of a pair have the same priority and are dropped or kept together: repeats can still be found
     # afterwards, when there is much less to look through.
     low = priority <= limits[code]
@@ -271,13 +271,6 @@ def _limits(counts: Integers, keep: float) -> Hashes:
     limits: Hashes = np.full(len(share), np.iinfo(np.uint64).max, np.uint64)
     limits[share < 1] = (share[share < 1] * 2.0**64).astype(np.uint64)
     return limits
-
-
-def _mix(keys: Hashes) -> Hashes:
-    """Apply the last step of splitmix64: sums of two keys become hashes without a trace of their parts."""
-    keys = (keys ^ (keys >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    keys = (keys ^ (keys >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return keys ^ (keys >> np.uint64(31))
 
 
 def _array(column: pa.Array | pa.ChunkedArray) -> pa.Array:

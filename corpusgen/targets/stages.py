@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from corpusgen.engine.parts import OverParts
-from corpusgen.tables import CANDIDATES, SELECTION, TARGETS, VOCABULARY
+from corpusgen.tables import CANDIDATES, SELECTION, TARGETS, TOKEN_VOCABULARY, VOCABULARY
 from corpusgen.targets.names import without_names
 from corpusgen.targets.sampling import candidates, fitted_per_word, select
-from corpusgen.targets.vocabulary import make_vocabulary, merge_counts
+from corpusgen.targets.vocabulary import frequent_tokens, make_vocabulary, merge_counts
 
 
 @dataclass
@@ -29,6 +29,22 @@ class MergeCounts(OverParts):
     def process(self, rows: pa.Table) -> pa.Table:
         """Merge all parts at once: there is only one unit."""
         return make_vocabulary(merge_counts(self._tables(rows)), self.drop_top_share, self.size)
+
+
+@dataclass
+class MergeTokens(OverParts):
+    """Merges the counts of all units into the vocabulary of whole paragraphs."""
+
+    name: ClassVar[str] = "merge"
+    whole: ClassVar[bool] = True
+    adds: ClassVar[tuple[str, ...]] = tuple(TOKEN_VOCABULARY.names)
+
+    min_count: int
+    size: int
+
+    def process(self, rows: pa.Table) -> pa.Table:
+        """Merge all parts at once: there is only one unit."""
+        return frequent_tokens(lambda: self._tables(rows), self.min_count, self.size)
 
 
 @dataclass

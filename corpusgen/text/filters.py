@@ -7,6 +7,7 @@ import hashlib
 import os
 import re
 import unicodedata
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -29,6 +30,7 @@ _DEBRIS_STRINGS = (
 )
 _PAGE_OR_ENTITY = re.compile(r"[.)\"”’]:\d|&[a-z]+;")
 _END = re.compile(r"[.!?…][\"'”’»)\]]*$")
+_KEY = ("article", "paragraph", "sentence", "text")
 CJK = frozenset({"zh", "ja", "ko", "yue", "wuu", "lzh"})
 
 
@@ -55,7 +57,7 @@ class FilterSentences(Stage):
         words, numbers = _count_words(texts, rows["token_starts"].combine_chunks())
         reasons = [self.reason(*sentence) for sentence in zip(texts, words, numbers, strict=True)]
         result = split_by_reason(rows, reasons)
-        return dataclasses.replace(result, rows=result.rows.append_column("id", _ids(result.rows)))
+        return dataclasses.replace(result, rows=result.rows.append_column("id", text_ids(result.rows, _KEY)))
 
     def reason(self, text: str, words: int, numbers: int) -> str | None:
         """Return why a sentence is rejected; None if it is kept."""
@@ -93,10 +95,13 @@ def _count_words(texts: list[str], token_starts: pa.ListArray) -> tuple[list[int
     return words.tolist(), numbers.tolist()
 
 
-def _ids(rows: pa.Table) -> pa.Array:
-    """Return sentence ids that stay the same wherever the files are and however they are cut into units."""
+def text_ids(rows: pa.Table, key: Sequence[str]) -> pa.Array:
+    """Return ids that stay the same wherever the files are and however they are cut into units.
+
+    An id is a hash of the name of the file and of the columns `key`, which say where in it a text is, and what it says.
+    """
     files = [os.path.basename(source) for source in rows["source"].to_pylist()]
-    columns = [rows[name].to_pylist() for name in ("article", "paragraph", "sentence", "text")]
+    columns = [rows[name].to_pylist() for name in key]
     keys = zip(files, *columns, strict=True)
     return pa.array([hashlib.blake2b(repr(key).encode(), digest_size=12).hexdigest() for key in keys], pa.string())
 

@@ -10,7 +10,7 @@ import bisect
 import itertools
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, Protocol
 
@@ -63,11 +63,15 @@ class Segmenter(Protocol):
 
 
 class RuleSegmenter:
-    """A segmenter that is fast on a CPU: patterns and nupunkt for sentences, kinds of characters for words."""
+    """A segmenter that is fast on a CPU: patterns and nupunkt for sentences, kinds of characters for words.
 
-    def __init__(self) -> None:
+    With `whole`, numbers and abbreviations stay whole, as `tokenize` says.
+    """
+
+    def __init__(self, whole: bool = False) -> None:
         import nupunkt
 
+        self._whole = whole
         self._sentence_spans = nupunkt.sent_spans
         self._sentence_spans("It loads its model when it is first called.")
 
@@ -95,7 +99,7 @@ class RuleSegmenter:
                         raise
                     failed[index] = str(error)
                     del taken[before:], spans[before:], sentences[before:]
-        return Segmented(taken, spans, tokenize(sentences))
+        return Segmented(taken, spans, tokenize(sentences, self._whole))
 
     def _spans(self, text: str) -> Iterator[tuple[int, int]]:
         """Cut where there is no doubt, and ask nupunkt about pieces that have a mark inside."""
@@ -173,13 +177,11 @@ class StanzaSegmenter:
 
 
 @dataclass
-class SegmentSentences(Stage):
-    """Splits paragraphs into sentences."""
+class Segments(Stage):
+    """A stage that has a segmenter; `whole_tokens` says whether numbers and abbreviations stay whole."""
 
     name: ClassVar[str] = "segment"
-    needs: ClassVar[tuple[str, ...]] = (*(name for name, _ in PROVENANCE), "paragraph", "text")
-    adds: ClassVar[tuple[str, ...]] = tuple(name for name in SENTENCES.names if name != "id")
-    expands: ClassVar[bool] = True
+    whole_tokens: ClassVar[bool] = False
 
     kind: str = "rules"
     language: str = "en"
@@ -193,14 +195,48 @@ class SegmentSentences(Stage):
     def setup(self) -> None:
         """Load the segmenter."""
         if self.kind == "rules":
-            self._segmenter: Segmenter = RuleSegmenter()
+            self._segmenter: Segmenter = RuleSegmenter(self.whole_tokens)
             return
         folder = self.model_dir and confirmed(self.model_dir, None, self.models.get("segmenter"))[0]
         self._segmenter = StanzaSegmenter(self.language, folder, self.use_gpu)
 
+    def _segment(self, texts: list[str]) -> tuple[Segmented, dict[int, str]]:
+        """Split paragraphs; return also those that cannot be split, and why. They become empty texts."""
+        failed = {
+            index: f"the paragraph has {len(text):,} characters; the limit is {LONGEST_PARAGRAPH:,}"
+            for index, text in enumerate(texts)
+            if len(text) > LONGEST_PARAGRAPH
+        }
+        for index in failed:
+            texts[index] = ""
+        return self._segmenter.segment(texts, failed), failed
+
+    def _some_at_once(self, rows: pa.Table) -> list[pa.Table]:
+        """Slice rows by bytes of text: in Python, very short sentences take a hundred times as much memory."""
+        if self.kind != "rules":
+            return [rows]
+        sizes = np.cumsum(pc.binary_length(rows["text"]).to_numpy())
+        cuts = np.flatnonzero(np.diff(sizes // _BYTES_AT_ONCE)) + 1
+        return [rows.slice(a, b - a) for a, b in itertools.pairwise([0, *cuts.tolist(), rows.num_rows])]
+
+
+def unsplit(rows: pa.Table, failed: Mapping[int, str]) -> list[dict[str, Any]]:
+    """Return the paragraphs that cannot be split as records for the quarantine, with where they are."""
+    records = rows.select(["source", "article", "paragraph"]).take(pa.array(sorted(failed), pa.int64())).to_pylist()
+    return [{"error": failed[index], "record": record} for index, record in zip(sorted(failed), records, strict=True)]
+
+
+@dataclass
+class SegmentSentences(Segments):
+    """Splits paragraphs into sentences."""
+
+    needs: ClassVar[tuple[str, ...]] = (*(name for name, _ in PROVENANCE), "paragraph", "text")
+    adds: ClassVar[tuple[str, ...]] = tuple(name for name in SENTENCES.names if name != "id")
+    expands: ClassVar[bool] = True
+
     def process(self, rows: pa.Table) -> Result:
         """Split each paragraph; one without a sentence is rejected, one that cannot be split is quarantined."""
-        parts = list(map(self._split, _some_at_once(rows) if self.kind == "rules" else [rows]))
+        parts = list(map(self._split, self._some_at_once(rows)))
         return Result(
             pa.concat_tables([part.rows for part in parts]).combine_chunks(),
             pa.concat_tables([part.rejects for part in parts]),
@@ -210,14 +246,7 @@ class SegmentSentences(Stage):
 
     def _split(self, rows: pa.Table) -> Result:
         texts = rows["text"].to_pylist()
-        failed = {
-            index: f"the paragraph has {len(text):,} characters; the limit is {LONGEST_PARAGRAPH:,}"
-            for index, text in enumerate(texts)
-            if len(text) > LONGEST_PARAGRAPH
-        }
-        for index in failed:
-            texts[index] = ""
-        taken, spans, tokens = self._segmenter.segment(texts, failed)
+        (taken, spans, tokens), failed = self._segment(texts)
         numbers = [number for _, some in itertools.groupby(taken) for number, _ in enumerate(some)]
         sentences = [texts[index][start:stop] for index, (start, stop) in zip(taken, spans, strict=True)]
         token_starts, token_ends = tokens.columns()
@@ -232,15 +261,4 @@ class SegmentSentences(Stage):
         empty = sorted(set(range(len(texts))).difference(taken, failed))
         rejects = rows.select(TEXT_REJECTS.names[:2]).take(pa.array(empty, pa.int64()))
         rejects = rejects.append_column("reason", pa.array(["no sentence"] * len(empty), pa.string()))
-        records = rows.select(["source", "article", "paragraph"]).take(pa.array(sorted(failed), pa.int64())).to_pylist()
-        quarantined = [
-            {"error": failed[index], "record": record} for index, record in zip(sorted(failed), records, strict=True)
-        ]
-        return Result(table, rejects, quarantined, used=len(texts) - len(empty) - len(failed))
-
-
-def _some_at_once(rows: pa.Table) -> list[pa.Table]:
-    """Slice rows by bytes of text: in Python, very short sentences take a hundred times as much memory."""
-    sizes = np.cumsum(pc.binary_length(rows["text"]).to_numpy())
-    cuts = np.flatnonzero(np.diff(sizes // _BYTES_AT_ONCE)) + 1
-    return [rows.slice(a, b - a) for a, b in itertools.pairwise([0, *cuts.tolist(), rows.num_rows])]
+        return Result(table, rejects, unsplit(rows, failed), used=len(texts) - len(empty) - len(failed))

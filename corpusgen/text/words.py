@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 import itertools
+import re
 import sys
+import unicodedata
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -13,9 +15,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-LETTER, DIGIT, UNDERSCORE, JOINING, SPACE = 1, 2, 4, 8, 16
+LETTER, DIGIT, UNDERSCORE, JOINING, SPACE, COMBINING, COMMA = 1, 2, 4, 8, 16, 32, 64
 _IN_WORD = LETTER | DIGIT | UNDERSCORE
 _JOINING = "-'’."  # between two letters they are part of the word: well-known, don't, U.S
+_INVISIBLE = "\u00ad\u200c\u200d"  # a soft hyphen and two joiners, which stand inside words
+# The end of an abbreviation: full stops after one or two letters each, as in U.S., e.g., Ph.D.
+_LAST_STOP = re.compile(r"\.(?<=[^\W\d_]\.)(?<![^\W\d_]{3}\.)[^\W\d_]{1,2}\.(?!\w)")
+_LAST_SCRIPT = 0x20000  # beyond it no script has accents or vowel signs
 _TEXTS_AT_ONCE = 256  # their arrays stay in the processor's cache
 
 
@@ -110,19 +116,27 @@ def _utf8(texts: pa.StringArray) -> npt.NDArray[np.uint8]:
     return np.frombuffer(data, np.uint8)[bounds[0] : bounds[-1]]
 
 
-def tokenize(texts: Sequence[str]) -> Tokens:
+def tokenize(texts: Sequence[str], whole: bool = False) -> Tokens:
     """Split texts into words and marks.
 
     A word may hold inner hyphens, apostrophes and full stops; any other mark stands alone; spaces are not tokens.
+    With `whole`, a number also holds inner commas (1,000), an abbreviation its last full stop (U.S.), and a word
+    accents, vowel signs and joiners that are characters of their own.
     """
-    some = [_tokenize(texts[first : first + _TEXTS_AT_ONCE]) for first in range(0, len(texts), _TEXTS_AT_ONCE)]
-    return Tokens.joined(some or [_tokenize([])])
+    starts = range(0, len(texts), _TEXTS_AT_ONCE)
+    some = [_tokenize(texts[first : first + _TEXTS_AT_ONCE], whole) for first in starts]
+    return Tokens.joined(some or [_tokenize([], whole)])
 
 
-def _tokenize(texts: Sequence[str]) -> Tokens:
+def _tokenize(texts: Sequence[str], whole: bool) -> Tokens:
     kinds = np.pad(character_kinds(texts, between="\n"), 1, constant_values=SPACE)
-    word = (kinds & _IN_WORD) != 0
-    word[1:-1] |= (kinds[1:-1] == JOINING) & word[:-2] & word[2:]
+    word = (kinds & (_IN_WORD | COMBINING if whole else _IN_WORD)) != 0
+    joining = kinds[1:-1] == JOINING
+    if whole:
+        digit = kinds == DIGIT
+        word[1:-1] |= (kinds[1:-1] == COMMA) & digit[:-2] & digit[2:]
+        word[[found.end() for found in _LAST_STOP.finditer("\n".join(texts))]] = True  # of `kinds`, which is padded
+    word[1:-1] |= joining & word[:-2] & word[2:]
     mark = ~word & (kinds != SPACE)
     starts = np.flatnonzero((word[1:] & ~word[:-1]) | mark[1:])
     ends = np.flatnonzero((word[:-1] & ~word[1:]) | mark[:-1])
@@ -151,7 +165,12 @@ def _kinds() -> npt.NDArray[np.uint8]:
         DIGIT if character.isdigit() else LETTER if character.isalnum() else SPACE if character.isspace() else 0
         for character in map(chr, range(sys.maxunicode + 1))
     ]
+    for code in range(_LAST_SCRIPT):
+        if not kinds[code] and unicodedata.category(chr(code))[0] == "M":
+            kinds[code] = COMBINING
+    for mark in _INVISIBLE:
+        kinds[ord(mark)] = COMBINING
     for mark in _JOINING:
         kinds[ord(mark)] = JOINING
-    kinds[ord("_")] = UNDERSCORE
+    kinds[ord("_")], kinds[ord(",")] = UNDERSCORE, COMMA
     return np.array(kinds, np.uint8)

@@ -18,6 +18,9 @@ from corpusgen.io.command_line import Address, Config, Overrides, ShowConfig, ne
 from corpusgen.io.command_line import as_json as json_to_print
 from corpusgen.io.terminal import visible
 from distiller import __version__
+from distiller.cli import static as static_commands
+from distiller.cli.show import show
+from distiller.cli.static_job import static
 
 if TYPE_CHECKING:
     from distiller.evaluation.report import Evaluation
@@ -312,25 +315,13 @@ def evaluate(
         loaded = _load(model, backbone, device) if model else _load_frozen(baseline or "", device)
         other = _load(compare, compare_backbone, device) if compare else None
         evaluation = _evaluation(loaded, model or baseline or "", other, compare or "", data, chosen)
-    _show(evaluation, verbose)
+    show(evaluation, verbose)
     for path, written in ((json_file, _json), (markdown_file, to_markdown), (report_file, to_html)):
         if path:
             write_text(path, written(evaluation))
             say(path)
     if card and model:
         put_in_card(model, to_markdown(evaluation))
-
-
-def _show(evaluation: Evaluation, verbose: bool) -> None:
-    from rich.console import Console
-
-    from distiller.evaluation.report import notes, terminal
-
-    console = Console(width=None if Console().is_terminal else 120)
-    for part in terminal(evaluation, verbose):
-        console.print(part)
-    for line in notes(evaluation):
-        say(line)
 
 
 def _json(evaluation: Evaluation) -> str:
@@ -443,6 +434,10 @@ def _load_frozen(backbone: str, device: str) -> WordDistiller:
     from distiller.inference.word_distiller import WordDistiller
 
     return WordDistiller.baseline(backbone, device=device)
+
+
+for command in (static, static_commands.postprocess, static_commands.combine, static_commands.align_vectors):
+    app.command()(command)
 
 
 def main() -> None:

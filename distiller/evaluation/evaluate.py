@@ -14,7 +14,7 @@ from corpusgen.models.vectors import WordVectors
 from distiller.evaluation.metrics import STATISTICS, paired_bootstrap
 from distiller.evaluation.report import Comparison, Evaluation, TaskDifference
 from distiller.evaluation.results import TaskResult, Vectors
-from distiller.evaluation.static import StaticVectors, find_static_tasks
+from distiller.evaluation.static import WordTable, find_static_tasks
 from distiller.evaluation.tasks import find_tasks
 from distiller.inference.vectors import NOTHING_READ
 from distiller.inference.word_distiller import WordDistiller
@@ -54,7 +54,7 @@ class ModelEncoder:
 
 
 class VectorFile:
-    """A file of static vectors for the tasks; words for which it only has sub-words count as known."""
+    """A file of static vectors for the tasks."""
 
     def __init__(self, vectors: WordVectors) -> None:
         self._vectors = vectors
@@ -69,6 +69,10 @@ class VectorFile:
         """Return the vectors (n, d) of any words, and which of the words have one."""
         found = self._vectors.lookup(words)
         return found, np.asarray(found.any(axis=1))
+
+    def knows(self, words: Sequence[str]) -> npt.NDArray[np.bool_]:
+        """Return which words are in the vocabulary; others may have vectors from their sub-words."""
+        return self._vectors.knows(words)
 
 
 def evaluate(
@@ -92,7 +96,7 @@ def evaluate(
     return Evaluation(name, model.backbone.settings.model, results, time.monotonic() - started, compared)
 
 
-def evaluate_static(vectors: StaticVectors, name: str, data: str, tasks: Iterable[str] | None = None) -> Evaluation:
+def evaluate_static(vectors: WordTable, name: str, data: str, tasks: Iterable[str] | None = None) -> Evaluation:
     """Run all or the named benchmarks of static vectors of a folder."""
     chosen = find_static_tasks(data, tasks)
     started = time.monotonic()

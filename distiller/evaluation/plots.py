@@ -28,7 +28,7 @@ from corpusgen.pages.charts import (
 from corpusgen.pages.html import Figure
 from distiller.evaluation.results import Score, Similarities, TaskResult
 
-_KINDS = ("baseline", "meaning", "context", "static")
+_KINDS = ("baseline", "meaning", "context", "static", "original", "processed")
 _BINS_OF_SIMILARITIES, _BINS_OF_RATINGS = 30, 10
 _SCORES_WIDTH, _PANEL_HEIGHT = 760, 210
 _BAR, _GAP = 11, 14  # the height of a bar, and the room between tasks

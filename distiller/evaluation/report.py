@@ -23,6 +23,7 @@ _INTERVALS = (
 _PAPER = " The paper's scores are those reported for BERT-large"
 _OTHER_ITEMS = ", some of them for other items, as the rows say"
 _PUBLISHED = " Other rows are published scores of static vectors derived from BERT-base."
+_SUBWORDS = " Items by sub-words have a word that is not in the vocabulary."
 _BOLD = " Bold is the better of baseline and meaning where their intervals do not overlap."
 _OF_ITEMS = {"similarities", "gold", "item_indices", "groups"}  # of results: what JSON leaves out
 COMPARED = ["task", "metric", "items", "difference", "p"]
@@ -219,6 +220,7 @@ def note(evaluation: Evaluation) -> str:
     said = _INTERVALS + (_BOLD if kinds >= {"baseline", "meaning"} else "")
     if reported:
         said += _PAPER + (_OTHER_ITEMS if elsewhere else "") + "."
+    said += _SUBWORDS if any(result.by_subwords for result in evaluation.results) else ""
     return said + (_PUBLISHED if any(result.published for result in evaluation.results) else "")
 
 
@@ -239,7 +241,8 @@ def rows(evaluation: Evaluation, verbose: bool = False) -> Iterator[Row]:
 
 def _row(role: str, result: TaskResult, kinds: Sequence[str]) -> Row:
     skipped = len(skipped_of(result))
-    items = f"{result.items:,}" + (f" +{skipped:,} skipped" if skipped else "")
+    items = f"{result.items:,}" + (f" ({result.by_subwords:,} by sub-words)" if result.by_subwords else "")
+    items += f" +{skipped:,} skipped" if skipped else ""
     scores = [result.scores.get(kind, Score(math.nan, math.nan, math.nan)) for kind in kinds]
     shown = [_interval(score.value, score.low, score.high) for score in scores]
     best = _clearly_better(result.scores)

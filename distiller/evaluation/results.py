@@ -65,6 +65,8 @@ class TaskResult:
     scores: dict[str, Score]
     """Scores by kind of vectors."""
     skipped: list[Skipped] = field(default_factory=list)
+    by_subwords: int = 0
+    """The number of scored items with a word that static vectors know only by its sub-words."""
     second: bool = False
     """Whether it is a second figure of items that another result is about: a set counts once."""
     paper: dict[str, float] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Readers of the sets for static vectors in their original formats: word similarities and analogies."""
+"""Readers of the sets for static vectors in their original formats: similarities, analogies, relations."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from corpusgen.errors import ConfigError
-from distiller.evaluation.files import ItemSet, SentencePair, collect, columns, named_lines, number
+from distiller.evaluation.files import ItemSet, SentencePair, collect, columns, named_lines, number, read_lines
 from distiller.evaluation.results import Skipped
 
 
@@ -53,6 +53,17 @@ class Analogy:
     item: str
     words: tuple[str, str, str, str]
     section: str = ""
+
+
+@dataclass(frozen=True)
+class Relation:
+    """A relation between two words, and pairs that people rated as its examples."""
+
+    name: str
+    """Its number and letter in SemEval's list, such as 1a."""
+    examples: Sequence[tuple[str, str]]
+    """The pairs that people were shown."""
+    items: ItemSet
 
 
 def similarity_files(folder: Path) -> dict[str, tuple[Path, Layout]]:
@@ -121,3 +132,47 @@ def _four(words: Sequence[str]) -> tuple[str, str, str, str]:
     if len(words) != 4:
         raise ValueError(f"{len(words)} words instead of 4")
     return words[0], words[1], words[2], words[3]
+
+
+def relation_files(folder: Path) -> dict[str, tuple[Path, Path]]:
+    """Return the ratings and the questions of each relation of SemEval-2012 task 2, apart from those for training.
+
+    They may be in any folders below, as in the archives of the task, where those for training are in `Training`.
+    """
+    ratings, questions = (
+        {path.stem.rpartition("-")[2]: path for path in sorted(folder.rglob(f"{kind}-*.txt"))}
+        for kind in ("GoldRatings", "Phase1Questions")
+    )
+    found = {}
+    for name, path in sorted(ratings.items(), key=lambda item: (len(item[0]), item[0])):  # 9a before 10a
+        if name not in questions:
+            raise ConfigError(f"{folder} has {path.name}, but no Phase1Questions-{name}.txt, which has the examples")
+        if not any("Training" in file.relative_to(folder).parts for file in (path, questions[name])):
+            found[name] = path, questions[name]
+    return found
+
+
+def read_relation(name: str, ratings: Path, questions: Path) -> Relation:
+    """Read a relation: the examples are lines with a pair a:b and nothing else, ratings lines such as `50.0 "a:b"`."""
+
+    def read(item: str, line: str) -> SentencePair | None:
+        if line.startswith("#"):
+            return None
+        rating, *pair = columns(line, 2, separator=None)
+        return SentencePair(item, _two_words(" ".join(pair)), number(rating))
+
+    found = [_EXAMPLE.fullmatch(line.strip()) for line in read_lines(questions)]
+    examples = [(one[1], one[2]) for one in found if one]
+    if not examples:
+        raise ConfigError(f"{questions} has no examples, lines with a pair such as bird:robin; give the original file")
+    return Relation(name, examples, ItemSet(*collect(ratings, named_lines(ratings), read)))
+
+
+_EXAMPLE = re.compile(r'"?([^\s":]+):([^\s":]+)"?')
+
+
+def _two_words(pair: str) -> tuple[str, str]:
+    words = [word.strip() for word in pair.strip('"').split(":")]
+    if len(words) != 2 or not all(words):
+        raise ValueError(f"{pair} is not a pair of words")
+    return words[0], words[1]

@@ -15,7 +15,8 @@ from corpusgen.errors import ConfigError
 from corpusgen.extras import require
 from corpusgen.io.files import open_files
 from distiller.inference.word_distiller import WordDistiller
-from distiller.words.model import own_vectors
+from distiller.words.model import Distillers, own_vectors
+from distiller.words.residual import ResidualModel
 
 
 def export_onnx(model: WordDistiller, path: str, opset: int | None = None) -> None:
@@ -24,7 +25,8 @@ def export_onnx(model: WordDistiller, path: str, opset: int | None = None) -> No
     The graph takes `input_ids` and `attention_mask` from the frozen model's tokenizer, and `word_mask`, which is true
     at the pieces of the word: each (batch, length), of any size that the frozen model accepts. It returns `meaning`
     and `context`, or `baseline` if the model is one: each (batch, d) in single precision, NaN for a word without a
-    piece. Its metadata name the frozen model and the layers used.
+    piece. A model with a correction for sentences also returns `sentence`, the vector of the text that the mask marks.
+    Its metadata name the frozen model and the layers used.
     """
     require("an export to ONNX", extra="onnx")
     import pyarrow as pa
@@ -50,7 +52,7 @@ def _program(model: WordDistiller, opset: int | None) -> torch.onnx.ONNXProgram:
             _Graph(model).eval(),
             _example(),
             input_names=("input_ids", "attention_mask", "word_mask"),
-            output_names=("baseline",) if model.model is None else ("meaning", "context"),
+            output_names=_outputs(model.model),
             dynamic_shapes=({0: batch, 1: length},) * 3,
             opset_version=opset,
             dynamo=True,
@@ -82,7 +84,17 @@ class _Graph(nn.Module):
         pieces = word_mask.float()
         weights = (pieces / pieces.sum(1, keepdim=True)).unsqueeze(1)  # (batch, 1, length)
         states = torch.cat([weights @ hidden[layer] for layer in self.layers], 1)  # (batch, layers, d)
-        return (own_vectors(states),) if self.distillers is None else tuple(self.distillers(states))
+        if self.distillers is None:
+            return (own_vectors(states),)
+        return tuple(self.distillers(states))[: len(_outputs(self.distillers))]
+
+
+def _outputs(model: Distillers | None) -> tuple[str, ...]:
+    """Return the names of the outputs, in the order of the vectors that a model returns."""
+    if model is None:
+        return ("baseline",)
+    has_sentence = isinstance(model, ResidualModel) and model.sentence is not None
+    return ("meaning", "context", "sentence") if has_sentence else ("meaning", "context")
 
 
 def _example() -> tuple[torch.Tensor, ...]:

@@ -14,12 +14,12 @@ import torch
 
 from distiller.errors import (
     AmbiguousWordError,
-    EmptyTextError,
     ItemError,
     SpanError,
     WordNotFoundError,
     WordTooLongError,
 )
+from distiller.inference.texts import check_text, quoted
 from distiller.words.backbone import NO_PIECE, OUTSIDE, TOO_LONG
 
 Span = tuple[int, int]
@@ -45,11 +45,11 @@ def find_word(text: str, word: str, index: int = 0) -> Span:
     spans = [match.span(1) for match in re.finditer(pattern, text, re.IGNORECASE)]
     found = [(start, end) for start, end in spans if not _is_mark(text[end : end + 1])]
     if not found:
-        raise WordNotFoundError(index, f"{word!r} is not in {_quoted(text)}")
+        raise WordNotFoundError(index, f"{word!r} is not in {quoted(text)}")
     if len(found) > 1:
         choices = ", ".join(str(span) for span in found)
         raise AmbiguousWordError(
-            index, f"{word!r} occurs {len(found)} times in {_quoted(text)}; encode one of {choices}"
+            index, f"{word!r} occurs {len(found)} times in {quoted(text)}; encode one of {choices}"
         )
     return found[0]
 
@@ -57,24 +57,6 @@ def find_word(text: str, word: str, index: int = 0) -> Span:
 def _is_mark(character: str) -> bool:
     """Return whether a character belongs to the letter before it, such as an accent or a Hindi vowel sign."""
     return character != "" and unicodedata.category(character).startswith("M")
-
-
-def _quoted(text: str) -> str:
-    return repr(text if len(text) <= 80 else text[:77] + "…")
-
-
-def check_text(index: int, text: Any) -> None:
-    """Raise ItemError unless a tokenizer can read the text."""
-    if not isinstance(text, str):
-        raise ItemError(index, f"a text must be a string, not {type(text).__name__}")
-    if not text.strip():
-        raise EmptyTextError(index, "the text is empty")
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise ItemError(
-            index, f"half a surrogate pair, which is not a character, at {error.start} of {_quoted(text)}"
-        ) from None
 
 
 def check_span(index: int, span: Any) -> None:
@@ -86,14 +68,14 @@ def check_span(index: int, span: Any) -> None:
 def check_item(index: int, item: Any) -> None:
     """Raise ItemError unless this is a pair of a text and a span."""
     if not isinstance(item, _LISTS) or len(item) != 2:
-        raise ItemError(index, f"an item must be a pair of a text and a span, not {_quoted(repr(item))}")
+        raise ItemError(index, f"an item must be a pair of a text and a span, not {quoted(repr(item))}")
     check_text(index, item[0])
     check_span(index, item[1])
 
 
 def item_error(index: int, text: str, span: Span, reason: str) -> ItemError:
     """Return the error for a word without states, by the reason that the backbone gave."""
-    return _SPAN_ERRORS[reason](index, f"{reason}: {span} of {_quoted(text)}, which has {len(text)} characters")
+    return _SPAN_ERRORS[reason](index, f"{reason}: {span} of {quoted(text)}, which has {len(text)} characters")
 
 
 def items_of(texts: str | Sequence[str], spans: Any) -> tuple[list[tuple[str, Span]], list[int] | None]:

@@ -15,7 +15,8 @@ import torch
 
 from corpusgen.models.encoders import on_device
 from distiller.errors import EmptyTextError
-from distiller.inference.spans import Span, Vectors, check_text, item_error, means, problem_of
+from distiller.inference.spans import Span, Vectors, item_error, means, problem_of
+from distiller.inference.texts import check_text
 from distiller.words.backbone import Backbone
 from distiller.words.model import Distilled, Distillers, own_vectors
 
@@ -44,20 +45,25 @@ class VectorMaker:
             raise ValueError(f"output {output!r}: a baseline has no context vectors")
         return ("meaning", "context") if output == "both" else (output,)
 
-    def distil(self, states: npt.NDArray[np.float32], kinds: Sequence[str]) -> tuple[Vectors, ...]:
-        """Turn layer states (N, L, D) into vectors (N, D) of each of the kinds."""
+    def distil(
+        self, states: npt.NDArray[np.float32], kinds: Sequence[str], in_sentence: bool = False
+    ) -> tuple[Vectors, ...]:
+        """Turn layer states (N, L, D) into vectors (N, D) of each of the kinds: of words, or to average over a text."""
         parts = []
         with torch.inference_mode():
             for start in range(0, max(1, len(states)), _WORDS_AT_ONCE):
                 layers = on_device(states[start : start + _WORDS_AT_ONCE], self._backbone.device)
-                parts.append(torch.stack([self._of_kind(layers, kind).float() for kind in kinds]).cpu().numpy())
+                vectors = [self._of_kind(layers, kind, in_sentence).float() for kind in kinds]
+                parts.append(torch.stack(vectors).cpu().numpy())
         return tuple(np.concatenate(parts, axis=1))
 
-    def _of_kind(self, layers: torch.Tensor, kind: str) -> torch.Tensor:
+    def _of_kind(self, layers: torch.Tensor, kind: str, in_sentence: bool) -> torch.Tensor:
         if self._model is None:
             return own_vectors(layers)
         if kind == "baseline":
             return self._model.own(layers)
+        if kind == "meaning" and in_sentence:
+            return self._model.in_sentence(layers)
         distiller = self._model.meaning if kind == "meaning" else self._model.context
         vectors: torch.Tensor = distiller(self._model.layers(layers), None)
         return vectors
@@ -97,7 +103,8 @@ class VectorMaker:
             without = [done + int(number) for number in np.flatnonzero(counts == 0)]
             if without and unread is None:
                 raise EmptyTextError(without[0], NOTHING_READ)
-            yield tuple(means(part, counts) for part in self.distil(np.concatenate(of_texts), kinds))
+            vectors = self.distil(np.concatenate(of_texts), kinds, in_sentence=True)
+            yield tuple(means(part, counts) for part in vectors)
             if unread is not None:
                 unread += without
             done += len(some)

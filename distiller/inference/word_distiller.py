@@ -411,6 +411,9 @@ class WordDistiller:
     ) -> Any:
         """Encode whole texts: each vector is the mean of those of all word pieces of a text.
 
+        Models of the objective `contrast` correct these pieces in their own way, so that the vector of a text is not
+        the mean of the meaning vectors of its words.
+
         Args:
             texts: One text or several.
             output, normalize, convert_to, show_progress: As in `encode`.
@@ -478,9 +481,14 @@ class WordDistiller:
         best = np.argsort(-cosines, axis=1, kind="stable")[:, :k]
         return best, np.take_along_axis(cosines, best, 1)
 
-    def distil(self, states: npt.NDArray[np.float32], kinds: Sequence[str]) -> tuple[Vectors, ...]:
-        """Turn layer states (N, L, D) into vectors (N, D) of each of the kinds; see `outputs`."""
-        return self._vectors.distil(states, kinds)
+    def distil(
+        self, states: npt.NDArray[np.float32], kinds: Sequence[str], in_sentence: bool = False
+    ) -> tuple[Vectors, ...]:
+        """Turn layer states (N, L, D) into vectors (N, D) of each of the kinds; see `outputs`.
+
+        Those of pieces `in_sentence` are to be averaged: their mean is the vector of a whole text.
+        """
+        return self._vectors.distil(states, kinds, in_sentence)
 
     def sentence_vectors(self, texts: Sequence[str]) -> tuple[dict[str, Vectors], list[int]]:
         """Return all kinds of vectors of whole texts from one run, and which texts have zeros for lack of pieces."""

@@ -101,6 +101,14 @@ def _completed(stored: Any, defaults: Any) -> Any:
     return defaults | {name: _completed(value, defaults.get(name)) for name, value in stored.items()}
 
 
+def _as_begun(stored: dict[str, Any]) -> dict[str, Any]:
+    """Return stored settings with those of which the default is not what earlier versions did."""
+    contrast = stored.get("contrast")
+    if stored.get("objective") == "contrast" and isinstance(contrast, dict):
+        return {**stored, "contrast": {"sentence_temperature": None, **contrast}}
+    return stored
+
+
 class RunFolder:
     """A run on disk or S3."""
 
@@ -125,7 +133,7 @@ class RunFolder:
     def started_with(self) -> dict[str, Any]:
         """Return the settings of the run and what it is made from."""
         try:
-            return as_mapping(self.files.read(_SETTINGS))
+            return _as_begun(as_mapping(self.files.read(_SETTINGS)))
         except FileNotFoundError:
             raise ConfigError(f"{self.url} does not hold a run; give the `output` of a training") from None
         except ValueError as error:

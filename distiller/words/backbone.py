@@ -1,14 +1,14 @@
 """The frozen model, which gives the states of its layers for a word in a text.
 
-Shapes: N words, P pieces (sub-words), L layers, D dimensions.
+Shapes: N words, P pieces (sub-words), L layers, D dimensions, M means over pieces of an input, B inputs of a batch.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -38,6 +38,9 @@ _WHOLE_TEXTS_AT_ONCE = 128  # the states of all pieces of a text are larger stil
 
 States = npt.NDArray[np.float32]
 Pieces = tuple[int, ...]
+Weights = npt.NDArray[np.float32]
+Wanted = TypeVar("Wanted")
+Pooling = Literal["mean", "max", "min", "last"]
 
 
 class Shape(NamedTuple):
@@ -58,12 +61,15 @@ def _use_one_thread_in_forks() -> None:
 
 def shape_of(settings: BackboneSettings) -> Shape:
     """Return the shape of a word's states from the model's configuration, without loading its weights."""
+    return _shape(_config(settings), settings)
+
+
+def _config(settings: BackboneSettings) -> Any:
     from transformers import AutoConfig
 
     path = model_path(settings.model, "backbone")
     with explained_loading(settings.model, "backbone"):
-        config = AutoConfig.from_pretrained(path, revision=settings.revision)
-    return _shape(config, settings)
+        return AutoConfig.from_pretrained(path, revision=settings.revision)
 
 
 def confirmed_backbone(settings: BackboneSettings, recorded: Mapping[str, Any]) -> BackboneSettings:
@@ -87,9 +93,9 @@ class Backbone:
         self.settings = settings
         self._name = settings.model
         self._device = choose_device(device)
-        self._tokenizer, self._model = _load(settings, choose_dtype(settings.dtype, self.device))
+        self.layers, self.dimension = shape_of(settings)
+        self._tokenizer, self._model = _load(settings, choose_dtype(settings.dtype, self.device), self.layers[-1])
         self._model.requires_grad_(False).to(self.device).eval()
-        self.layers, self.dimension = _shape(self._model.config, settings)
         self._depth: int = self._model.config.num_hidden_layers
         self._backend = self._tokenizer.backend_tokenizer
         self._backend.no_truncation()  # a tokenizer file may hold settings from its training: we choose the window
@@ -114,9 +120,13 @@ class Backbone:
         return encoder
 
     def states(
-        self, texts: Sequence[str], spans: Sequence[tuple[int, int]], batch_size: int | None = None
+        self,
+        texts: Sequence[str],
+        spans: Sequence[tuple[int, int]],
+        batch_size: int | None = None,
+        pooling: Pooling = "mean",
     ) -> tuple[npt.NDArray[np.float32], list[str | None]]:
-        """Return the states (N, L, D) of the word at each text's span of characters: the means over its pieces.
+        """Return the states (N, L, D) of the word at each text's span of characters: by default means over its pieces.
 
         Its pieces are those that share a character with the span. A word without states gets zeros and a reason, one
         of the constants of this module. A text too long for the model is cut to a window around the word.
@@ -130,12 +140,12 @@ class Backbone:
                 ids, first, last = word
                 words.setdefault(ids, []).append((item, first, last))
         states = np.zeros((len(texts), len(self.layers), self.dimension), np.float32)
-        wanted = {ids: [p for _, first, last in of for p in range(first, last + 1)] for ids, of in words.items()}
-        for ids, of_pieces in self._run(wanted, batch_size):
+        wanted: dict[Pieces, Sequence[int]] = {
+            ids: [p for _, first, last in of for p in range(first, last + 1)] for ids, of in words.items()
+        }
+        for ids, of_pieces in self._run(wanted, self._hidden, batch_size):
             items, firsts, lasts = np.array(words[ids]).T
-            counts = lasts + 1 - firsts
-            sums = np.add.reduceat(of_pieces, np.cumsum(counts) - counts, axis=0)
-            states[items] = sums / counts[:, None, None].astype(np.float32)
+            states[items] = _pooled(of_pieces, lasts + 1 - firsts, pooling)
         return states, reasons
 
     def reasons(self, texts: Sequence[str], spans: Sequence[tuple[int, int]]) -> list[str | None]:
@@ -154,16 +164,31 @@ class Backbone:
             some = texts[start : start + _WHOLE_TEXTS_AT_ONCE]
             inputs = [
                 list(stretches(tuple(encoding.ids), special_ends(encoding), self._longest))
-                for encoding in self._encoded(some)
+                for encoding in self.encoded(some)
             ]
-            states = dict(self._run({ids: positions for text in inputs for ids, positions in text}))
+            wanted: dict[Pieces, Sequence[int]] = {ids: positions for text in inputs for ids, positions in text}
+            states = dict(self._run(wanted, self._hidden))
             nothing = np.zeros((0, len(self.layers), self.dimension), np.float32)
             for text in inputs:
                 yield np.concatenate([nothing, *(states[ids] for ids, _ in text)])
 
+    def means(self, weights: Mapping[Pieces, Weights]) -> Iterator[tuple[Pieces, States]]:
+        """Yield weighted sums (M, D) over the pieces of each input, in the highest of the used layers.
+
+        The weights (M, P) are for all pieces of an input as the model gets it, special tokens included. Sums are made
+        on the device: only they leave it, and no other layer is kept.
+        """
+        return self._run(weights, self._sums)
+
     # ------------------------------------------------------- from text to pieces
 
-    def _encoded(self, texts: Sequence[str]) -> Iterator[Any]:
+    @property
+    def longest(self) -> int:
+        """Return how many pieces the model takes, special tokens included."""
+        return self._longest
+
+    def encoded(self, texts: Sequence[str]) -> Iterator[Any]:
+        """Yield what the tokenizer makes of each text: ids, offsets and a mask of special tokens, of any length."""
         for start in range(0, len(texts), _TEXTS_AT_ONCE):
             yield from self._backend.encode_batch(list(texts[start : start + _TEXTS_AT_ONCE]))
 
@@ -176,7 +201,7 @@ class Backbone:
         items_of: dict[str, list[int]] = {}
         for item, text in enumerate(texts):
             items_of.setdefault(text, []).append(item)
-        for (text, items), encoding in zip(items_of.items(), self._encoded(list(items_of)), strict=True):
+        for (text, items), encoding in zip(items_of.items(), self.encoded(list(items_of)), strict=True):
             read = ReadText(text, encoding)
             yield from ((item, self._find(read, spans[item])) for item in items)
 
@@ -194,38 +219,84 @@ class Backbone:
     # ----------------------------------------------------- from pieces to states
 
     def _run(
-        self, wanted: Mapping[Pieces, Sequence[int]], batch_size: int | None = None
+        self,
+        wanted: Mapping[Pieces, Wanted],
+        run: Callable[[list[tuple[Pieces, Wanted]]], list[States]],
+        batch_size: int | None = None,
     ) -> Iterator[tuple[Pieces, States]]:
-        """Yield the states (P, L, D) at the wanted positions of each input, with inputs sorted by length."""
+        """Yield what `run` returns for each input and what is wanted of it, with inputs sorted by length."""
         # Sort by content too, so that batches, and thus the last bits, do not depend on the order of the texts.
         order = sorted(wanted, key=lambda ids: (len(ids), ids))
         for some in padded_batches([len(pieces) for pieces in order], self._batch_tokens, batch_size):
             batch = [(order[index], wanted[order[index]]) for index in some]
-            yield from zip((ids for ids, _ in batch), run_or_halve(self._hidden, batch, self._name), strict=True)
+            yield from zip((ids for ids, _ in batch), run_or_halve(run, batch, self._name), strict=True)
 
     def _hidden(self, batch: list[tuple[Pieces, Sequence[int]]]) -> list[States]:
-        inputs = padded([ids for ids, _ in batch], self._tokenizer.pad_token_id or 0, self.device)
+        inputs = self._inputs(batch)
         counts = [len(positions) for _, positions in batch]
         rows = on_device(np.repeat(np.arange(len(batch)), counts), self.device)
         columns = on_device(np.concatenate([positions for _, positions in batch]), self.device)
         states = self._states_at(inputs, rows, columns).cpu().numpy()  # the first wait for the device
+        self._check_finite(states)
+        return np.split(states, np.cumsum(counts)[:-1])
+
+    def _sums(self, batch: list[tuple[Pieces, Weights]]) -> list[States]:
+        inputs = self._inputs(batch)
+        shape = (len(batch), max(len(weights) for _, weights in batch), inputs["input_ids"].shape[1])
+        together = np.zeros(shape, np.float32)  # (B, M, P)
+        for row, (ids, weights) in enumerate(batch):
+            together[row, : len(weights), : len(ids)] = weights
+        sums = self._weighted(inputs, on_device(together, self.device)).cpu().numpy()
+        self._check_finite(sums)
+        return [of_input[: len(weights)] for of_input, (_, weights) in zip(sums, batch, strict=True)]
+
+    def _inputs(self, batch: list[tuple[Pieces, Wanted]]) -> dict[str, torch.Tensor]:
+        return padded([ids for ids, _ in batch], self._tokenizer.pad_token_id or 0, self.device)
+
+    def _check_finite(self, states: States) -> None:
         if not np.isfinite(states).all():
             raise StageError(
                 f"{self._name} gives NaN or infinite states in {self._model.dtype}; use dtype float32, or bfloat16 on "
                 "a GPU. If you use that already, the weights are damaged"
             )
-        return np.split(states, np.cumsum(counts)[:-1])
 
     @torch.inference_mode()
     def _states_at(self, inputs: dict[str, torch.Tensor], rows: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
         """Return the states (P, L, D) at some positions of a batch, on the device."""
-        hidden = self._model(**inputs, output_hidden_states=True).hidden_states
+        hidden = self._layer_states(inputs)
+        return torch.stack([hidden[layer][rows, columns].float() for layer in self.layers], dim=1)
+
+    @torch.inference_mode()
+    def _weighted(self, inputs: dict[str, torch.Tensor], weights: torch.Tensor) -> torch.Tensor:
+        """Return weighted sums (B, M, D) of the states of a batch, on the device."""
+        layer = self.layers[-1]
+        if layer == self._depth:  # so that the model need not keep the others
+            states: torch.Tensor = self._model(**inputs).last_hidden_state
+        else:
+            states = self._layer_states(inputs)[layer]
+        return torch.bmm(weights, states.float())
+
+    def _layer_states(self, inputs: dict[str, torch.Tensor]) -> tuple[torch.Tensor, ...]:
+        """Return the states of all layers, the embeddings first."""
+        hidden: tuple[torch.Tensor, ...] | None = self._model(**inputs, output_hidden_states=True).hidden_states
         if hidden is None or len(hidden) != self._depth + 1:
             raise StageError(
                 f"{self._name}: {type(self._model).__name__} does not return the states of its {self._depth} layers; "
                 "use an encoder of the BERT family"
             )
-        return torch.stack([hidden[layer][rows, columns].float() for layer in self.layers], dim=1)
+        return hidden
+
+
+def _pooled(of_pieces: States, counts: npt.NDArray[np.int64], pooling: Pooling) -> States:
+    """Return the states of words, given those of their pieces and how many pieces each has."""
+    ends = np.cumsum(counts)
+    if pooling == "last":
+        return of_pieces[ends - 1]
+    reduce = {"mean": np.add, "max": np.maximum, "min": np.minimum}[pooling].reduceat
+    pooled: States = reduce(of_pieces, ends - counts, axis=0)
+    if pooling == "mean":
+        pooled /= counts[:, None, None].astype(np.float32)
+    return pooled
 
 
 def _shape(config: Any, settings: BackboneSettings) -> Shape:
@@ -244,11 +315,16 @@ def _shape(config: Any, settings: BackboneSettings) -> Shape:
     return Shape(range(first, last + 1), dimension)
 
 
-def _load(settings: BackboneSettings, dtype: torch.dtype) -> tuple[Any, Any]:
-    """Load the tokenizer and the model; raise an error that explains what is wrong with them."""
+def _load(settings: BackboneSettings, dtype: torch.dtype, last: int) -> tuple[Any, Any]:
+    """Load the tokenizer and the model; raise an error that explains what is wrong with them.
+
+    Layers above the one after `last` are left out. One more is needed, because some models normalise their top layer.
+    """
     from transformers import AutoModel
 
-    tokenizer, model, missing = load_encoder(AutoModel, settings.model, settings.revision, dtype, "backbone")
+    depth = _config(settings).num_hidden_layers
+    changed = {"num_hidden_layers": last + 1} if last + 1 < depth else {}
+    tokenizer, model, missing = load_encoder(AutoModel, settings.model, settings.revision, dtype, "backbone", **changed)
     if missing:
         raise StageError(
             f"backbone {settings.model}: {len(missing)} weights are missing, such as {missing[0]}; they would be "

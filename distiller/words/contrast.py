@@ -23,7 +23,7 @@ from distiller.words.info_nce import (
 )
 from distiller.words.judging import Forward, Judged, cosines_with
 from distiller.words.losses import term_losses, terms_of
-from distiller.words.model import Distilled, Distillers, TrainingPosition
+from distiller.words.model import Distilled, DistilledWithSentence, Distillers, TrainingPosition
 from distiller.words.residual import ResidualModel, strongest
 from distiller.words.row_facts import BatchFacts
 
@@ -41,6 +41,9 @@ class Contrast:
     Preservation: different words remain as similar as in the frozen model.
 
     Context: the original is nearer to another word of its sentence than to the same word in another sentence.
+
+    Sentence: words whose mean is the vector of a text are told from other words alone, so that what a text is about
+    stands out in it. The same word elsewhere is no negative there, and different words remain as similar as they were.
 
     Reconstruction, if it has a weight: meaning and context add up to the frozen vector, as in the paper.
 
@@ -66,8 +69,13 @@ class Contrast:
     @property
     def term_names(self) -> tuple[str, ...]:
         """Return the names of the terms of the loss, T of them."""
-        optional = ("preservation", self._contrast.preservation), ("reconstruction", self._contrast.reconstruction)
-        return ("meaning", "context", *(name for name, weight in optional if weight))
+        contrast = self._contrast
+        optional = {
+            "preservation": contrast.preservation,
+            "sentence": contrast.sentence_temperature,
+            "reconstruction": contrast.reconstruction,
+        }
+        return ("meaning", "context", *(name for name, weight in optional.items() if weight))
 
     def new_model(self, layers: int, dimension: int) -> ResidualModel:
         """Return two distillers that give the frozen model's own vectors."""
@@ -75,7 +83,10 @@ class Contrast:
         base = self._top_half(layers) if contrast.base_layers is None else contrast.base_layers
         if base > layers:
             raise ConfigError(f"contrast.base_layers: {base}, but only {layers} layers of the frozen model are used")
-        model = ResidualModel(layers, dimension, base, contrast.head, settings.heads, settings.dropout, settings.seed)
+        model = ResidualModel(
+            layers, dimension, base, contrast.head, settings.heads, settings.dropout, settings.seed,
+            with_sentence=contrast.sentence_temperature is not None,
+        )  # fmt: skip
         if contrast.strength is not None:
             self._set_strength(model, contrast.strength)
         return model
@@ -112,26 +123,28 @@ class Contrast:
         weight: float,
     ) -> torch.Tensor:  # fmt: skip
         """Return the loss of each term of a step, (T,), with the rows of all workers as each other's negatives."""
-        distilled = Distilled(*(vectors.float() for vectors in call(states, position)))
+        distilled = DistilledWithSentence(*(vectors.float() for vectors in call(states, position)))
         own = model.own(states)
-        meaning, context = (gathered(vectors, position, 1) for vectors in distilled)
+        meaning, context, in_sentence = (gathered(vectors, position, 1) for vectors in distilled)
         frozen = gathered(own[[ORIGINAL, POSITIVE]], position, 1)
         all_facts = BatchFacts(*(gathered(values, position, 0) for values in facts))
         losses = [self._meaning(meaning, frozen, all_facts), self._context(context, all_facts)]
         if self._contrast.preservation:
             losses.append(self._contrast.preservation * _changed(meaning, frozen, all_facts.word))
+        if self._contrast.sentence_temperature is not None:
+            losses.append(self._sentence(in_sentence, frozen, all_facts, self._contrast.sentence_temperature))
         rebuilt = self._reconstruction(distilled, own, facts, weight)
         return torch.cat([for_all_workers(torch.stack(losses)), rebuilt])
 
     def _reconstruction(
-        self, distilled: Distilled, own: torch.Tensor, facts: BatchFacts, weight: float
+        self, distilled: DistilledWithSentence, own: torch.Tensor, facts: BatchFacts, weight: float
     ) -> torch.Tensor:
         """Return the sum of the paper's terms of rows that count `weight` each, (1,), or (0,) if it is no term."""
         if not self._contrast.reconstruction:
             return own.new_empty(0)
-        distilled = Distilled(*(vectors[_REBUILT] for vectors in distilled))
+        both = Distilled(distilled.meaning[_REBUILT], distilled.context[_REBUILT])
         has = torch.stack([facts.has(member) for member in _REBUILT])
-        terms = term_losses(distilled, own[_REBUILT], terms_of(), weight, has)
+        terms = term_losses(both, own[_REBUILT], terms_of(), weight, has)
         return self._contrast.reconstruction * terms.sum(0, keepdim=True)
 
     def _meaning(self, vectors: torch.Tensor, frozen: torch.Tensor, facts: BatchFacts) -> torch.Tensor:
@@ -141,6 +154,16 @@ class Contrast:
             others_of_same_word(facts), self._contrast.temperature, self._same_word,
             also=one @ other.mT / self._contrast.similar_temperature, also_share=self._contrast.similar_share,
         )  # fmt: skip
+
+    def _sentence(
+        self, vectors: torch.Tensor, frozen: torch.Tensor, facts: BatchFacts, temperature: float
+    ) -> torch.Tensor:
+        no_negative = torch.zeros_like(facts.has(SAME_WORD))
+        told_apart = info_nce(
+            vectors[ORIGINAL], vectors[POSITIVE], vectors[SAME_WORD], no_negative, others_of_same_word(facts),
+            temperature, weight=0,
+        )  # fmt: skip
+        return told_apart + self._contrast.preservation * _changed(vectors, frozen, facts.word)
 
     def _context(self, vectors: torch.Tensor, facts: BatchFacts) -> torch.Tensor:
         """Return the loss of the rows that have another word in the same context."""
@@ -156,17 +179,17 @@ class Contrast:
 
         Losses are estimated with the row before as the only unrelated one.
         """
-        distilled = model(states)
+        distilled = DistilledWithSentence(*model(states))
         facts = facts.after_first()
         has_word, has_context = facts.has(SAME_WORD), facts.has(SAME_CONTEXT)
         before = [vectors[ORIGINAL, :-1] for vectors in distilled]
-        distilled = Distilled(*(vectors[:, 1:] for vectors in distilled))
+        distilled = DistilledWithSentence(*(vectors[:, 1:] for vectors in distilled))
         own = model.own(states)
         own_before, own = own[ORIGINAL, :-1], own[:, 1:]
         frozen_positive, frozen_negative = cosines_with(own, ORIGINAL, POSITIVE, SAME_WORD)
         positive, negative = cosines_with(distilled.meaning, ORIGINAL, POSITIVE, SAME_WORD)
         same_sentence, other_sentence = cosines_with(distilled.context, ORIGINAL, SAME_CONTEXT, POSITIVE)
-        unrelated, unrelated_context = (
+        unrelated, unrelated_context, unrelated_in_sentence = (
             cosine_similarity(vectors[ORIGINAL], other, dim=-1)
             for vectors, other in zip(distilled, before, strict=True)
         )
@@ -179,9 +202,19 @@ class Contrast:
             self._same_word_of_context, others,
         )  # fmt: skip
         losses = [meaning.double().sum(), context[has_context].double().sum()]
+        frozen_unrelated = cosine_similarity(own[ORIGINAL], own_before, dim=-1)
+        changed, changed_in_sentence = (
+            contrast.preservation * (cosines - frozen_unrelated).double().square().sum()
+            for cosines in (unrelated, unrelated_in_sentence)
+        )
         if contrast.preservation:
-            frozen_unrelated = cosine_similarity(own[ORIGINAL], own_before, dim=-1)
-            losses.append(contrast.preservation * (unrelated - frozen_unrelated).double().square().sum())
+            losses.append(changed)
+        if contrast.sentence_temperature is not None:
+            (together,) = cosines_with(distilled.in_sentence, ORIGINAL, POSITIVE)
+            told_apart = estimated_info_nce(
+                together, together, has_word, unrelated_in_sentence, contrast.sentence_temperature, 0, others
+            )
+            losses.append(told_apart.double().sum() + changed_in_sentence)
         rebuilt = self._reconstruction(distilled, own, facts, weight=1.0)
         ordered = [(positive > negative, has_word), (frozen_positive > frozen_negative, has_word)]
         figures = [(positive, None), (negative, has_word), (unrelated, None), *ordered]

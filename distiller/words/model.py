@@ -26,6 +26,14 @@ class Distilled(NamedTuple):
     context: torch.Tensor
 
 
+class DistilledWithSentence(NamedTuple):
+    """The meaning and context vectors of words, and those whose mean is the vector of a whole text, each (..., D)."""
+
+    meaning: torch.Tensor
+    context: torch.Tensor
+    in_sentence: torch.Tensor
+
+
 @dataclass(frozen=True)
 class TrainingPosition:
     """The position of a call's rows in a training: they start at `first_row` of the `rows` of the batch of `step`.
@@ -167,10 +175,17 @@ class Distillers(nn.Module):
     meaning: nn.Module
     context: nn.Module
 
-    def forward(self, states: torch.Tensor, position: TrainingPosition | None = None) -> Distilled:
-        """Return both vectors of each word. Training needs `position` and states (M, B, L, D)."""
+    def forward(
+        self, states: torch.Tensor, position: TrainingPosition | None = None
+    ) -> Distilled | DistilledWithSentence:
+        """Return the vectors of each word. Training needs `position` and states (M, B, L, D)."""
         states = self.layers(states.to(next(self.parameters()).dtype))
         return Distilled(self.meaning(states, position), self.context(states, position))
+
+    def in_sentence(self, states: torch.Tensor) -> torch.Tensor:
+        """Return the vectors (..., D) whose mean over all pieces of a text is its meaning vector."""
+        vectors: torch.Tensor = self.meaning(self.layers(states), None)
+        return vectors
 
     def own(self, states: torch.Tensor) -> torch.Tensor:
         """Return the frozen model's own vector of each word, (..., D): the vector that the distillers improve."""

@@ -96,7 +96,7 @@ def check_fits(settings: TrainSettings, product: Product) -> None:
     if missing := [name for name in needed if name not in product.roles]:
         raise ConfigError(
             f"objective: {settings.objective} needs {', '.join(missing)} in each row, but {corpus}, whose rows have "
-            f"{', '.join(member.name for member in product.members)}"
+            f"{', '.join(member.name for member in product.members) or 'no words to compare'}"
         )
     if "negative" in needed and product.negative_in not in ("original", "positive"):
         raise ConfigError(

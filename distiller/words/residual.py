@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.nn.functional import cosine_similarity
 
-from distiller.words.model import Distiller, Distillers, TrainingPosition, own_vectors
+from distiller.words.model import DistilledWithSentence, Distiller, Distillers, TrainingPosition, own_vectors
 
 Head = Literal["linear", "transformer"]
 
@@ -28,6 +28,18 @@ class LayerMaps(nn.Module):
     def forward(self, states: torch.Tensor, position: TrainingPosition | None) -> torch.Tensor:
         """Return the corrections, (..., D)."""
         return states.flatten(-2) @ self.maps
+
+
+class SharedMap(nn.Module):
+    """One linear map for all layers; the sum over them is the correction."""
+
+    def __init__(self, dimension: int) -> None:
+        super().__init__()
+        self.map = nn.Parameter(torch.zeros(dimension, dimension))
+
+    def forward(self, states: torch.Tensor, position: TrainingPosition | None) -> torch.Tensor:
+        """Return the corrections, (..., D)."""
+        return states.sum(-2) @ self.map
 
 
 class LayerTransformer(nn.Module):
@@ -83,11 +95,14 @@ class ResidualDistiller(nn.Module):
 class ResidualModel(Distillers):
     """Distillers of meaning and context that start at the frozen model, initialised from `seed` alone.
 
-    `base_layers` is how many of the topmost layers the frozen model's own vector is the mean of.
+    `base_layers` is how many of the topmost layers the frozen model's own vector is the mean of. What tells uses of a
+    word apart blurs the mean of a sentence's words, so these have a correction of their own, `sentence`: one map, since
+    the base already knows sentences best. Models of earlier versions have none, and take the mean of meaning vectors.
     """
 
     meaning: ResidualDistiller
     context: ResidualDistiller
+    sentence: ResidualDistiller | None
 
     def __init__(
         self,
@@ -98,6 +113,7 @@ class ResidualModel(Distillers):
         heads: int = 8,
         dropout: float = 0.1,
         seed: int = 0,
+        with_sentence: bool = True,
     ) -> None:
         super().__init__()
         if not 0 < base_layers <= layers:
@@ -115,15 +131,37 @@ class ResidualModel(Distillers):
             torch.default_generator.manual_seed(seed)
             self.meaning = ResidualDistiller(correction("meaning"), layers, dimension, base_layers)
             self.context = ResidualDistiller(correction("context"), layers, dimension, base_layers)
+        self.sentence = (
+            ResidualDistiller(SharedMap(dimension), base_layers, dimension, base_layers) if with_sentence else None
+        )
+
+    def forward(self, states: torch.Tensor, position: TrainingPosition | None = None) -> DistilledWithSentence:
+        """Return the vectors of each word. Training needs `position` and states (M, B, L, D)."""
+        meaning = self.meaning(states, position)
+        in_sentence = meaning if self.sentence is None else self.sentence(self._base(states), position)
+        return DistilledWithSentence(meaning, self.context(states, position), in_sentence)
+
+    def in_sentence(self, states: torch.Tensor) -> torch.Tensor:
+        """Return the vectors (..., D) whose mean over all pieces of a text is its meaning vector."""
+        if self.sentence is None:
+            return super().in_sentence(states)
+        vectors: torch.Tensor = self.sentence(self._base(states), None)
+        return vectors
 
     def fit(self, states: torch.Tensor) -> None:
         """Fit the mean of all words to the states (N, L, D) of some."""
-        for distiller in (self.meaning, self.context):
-            distiller.mean.copy_(states.float().mean(0))
+        mean = states.float().mean(0)
+        self.meaning.mean.copy_(mean)
+        self.context.mean.copy_(mean)
+        if self.sentence is not None:
+            self.sentence.mean.copy_(self._base(mean))
 
     def own(self, states: torch.Tensor) -> torch.Tensor:
         """Return the frozen model's own vector of each word, (..., D): the mean of its top layers."""
-        return own_vectors(states[..., -self.base_layers :, :])
+        return own_vectors(self._base(states))
+
+    def _base(self, states: torch.Tensor) -> torch.Tensor:
+        return states[..., -self.base_layers :, :]
 
 
 def strongest(own: torch.Tensor, correction: torch.Tensor, kept: float) -> float:

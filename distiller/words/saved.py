@@ -23,7 +23,8 @@ from distiller.words.described import ModelConfig, as_mapping
 from distiller.words.model import Distillers, WordModel
 from distiller.words.residual import ResidualModel
 
-FORMAT = 1
+FORMAT = 2
+"""The newest format. Models without a correction for sentences are written as format 1, which older versions read."""
 WEIGHTS, CONFIG, CARD = "model.safetensors", "config.json", "README.md"
 _EVALUATION = "## Evaluation"
 _SECTION = re.compile(rf"^{_EVALUATION}[^\S\n]*$(.*?)(?=^##? |\Z)", re.MULTILINE | re.DOTALL)
@@ -53,7 +54,7 @@ class SavedModel:
 
         named = settings.backbone.model_dump(mode="json", include={"model", "revision"})
         config = {
-            "format": FORMAT,
+            "format": 1,
             "backbone": {**named, **{name: backbone[name] for name in ("revision", "sha256") if backbone.get(name)}},
             "layers": [layers[0], layers[-1]],
             "dimension": model.dimension,
@@ -67,6 +68,8 @@ class SavedModel:
             config["residual"] = {
                 "head": settings.contrast.head, "base_layers": model.base_layers, "strength": strength
             }  # fmt: skip
+            if model.sentence is not None:
+                config["format"] = FORMAT
         weights = save({name: value.contiguous() for name, value in model.state_dict().items()})
         return cls(config, weights, _card(config))
 
@@ -94,7 +97,9 @@ class SavedModel:
             raise ValueError(f"it has {found} dimensions, not {config['dimension']}")
         shape = config["heads"], config["dropout"]
         if residual:
-            return ResidualModel(layers, found, residual["base_layers"], residual["head"], *shape)
+            return ResidualModel(
+                layers, found, residual["base_layers"], residual["head"], *shape, with_sentence=config["format"] > 1
+            )
         standardised = layers if config["training"].get("standardise") else None
         return WordModel(found, *shape, standardised=standardised)
 
@@ -287,10 +292,11 @@ def _trained_how(config: Mapping[str, Any]) -> str:
         return f"Trained by wicdistil on triples made without human labels, {negatives} negatives."
     tables = (config["training"].get("table") or DISCOURSE.table).split(BOTH)
     elsewhere = " and from the same word in other documents" if DISCOURSE.table in tables else ""
+    of_texts = " Vectors of whole texts have a correction of their own." if config["format"] > 1 else ""
     return (
         f"They correct the frozen model's own vector. Trained by wicdistil on {' and '.join(tables)} made without "
         f"human labels, to tell words of one meaning in two sentences from other words{elsewhere}. Strength of the "
-        f"correction: {residual['strength']:.2g}."
+        f"correction: {residual['strength']:.2g}.{of_texts}"
     )
 
 

@@ -9,6 +9,7 @@ from typer.main import get_command
 from corpusgen.cli.app import app as corpusgen
 from corpusgen.errors import CorpusgenError
 from corpusgen.extras import require
+from distiller import StaticVectors
 from distiller.cli.app import app as distiller
 from tests.testing import triple_builds as support
 from tests.testing.without_extras import run_without_extras
@@ -101,6 +102,8 @@ COMMANDS = {
     "corpusgen quickstart": "quickstart",
     "distiller train train.yaml": TRAIN,
     "distiller report run": TRAIN,
+    "distiller static static.yaml": "static",
+    "distiller static static.yaml --executor local": "static",
     "distiller encode model words.jsonl -o words.parquet": PARQUET,
     "distiller nearest model words.parquet --text bank --word bank": PARQUET,
     "distiller evaluate model": EVALUATE,
@@ -116,6 +119,7 @@ def folder(tmp_path_factory):
     (path / "my.yaml").write_text(yaml.safe_dump(support.settings(path)))
     training = {"corpus": "corpus", "output": "run", "backbone": {"model": "frozen"}}
     (path / "train.yaml").write_text(yaml.safe_dump(training))
+    (path / "static.yaml").write_text(yaml.safe_dump({**training, "kind": "ase"}))
     return path
 
 
@@ -146,4 +150,26 @@ def test_every_command_is_asked(folder):
         for name, app in (("corpusgen", corpusgen), ("distiller", distiller))
         for command in get_command(app).commands
     }
-    assert there - used == {("distiller", name) for name in ("version", "info", "similarity")}
+    without_extras = ("version", "info", "similarity", *(line.split()[1] for line in ON_TABLES))
+    assert there - used == {("distiller", name) for name in without_extras}
+
+
+ON_TABLES = (
+    "distiller postprocess a.npy out.npy --pca 1",
+    "distiller combine a.npy a.npy out.npy",
+    "distiller align-vectors a.npy a.npy out.npy",
+)
+
+
+@pytest.mark.parametrize("line", ON_TABLES)
+def test_without_extras_tables_of_vectors_are_worked_on(line, tmp_path):
+    StaticVectors.of(["a", "b", "c"], [[1, 2], [3, 4], [5, 7]]).save(tmp_path / "a.npy")
+    ended = run_without_extras(PROGRAM, *line.split(), folder=tmp_path)
+    assert ended.returncode == 0, ended.stderr
+    assert len(StaticVectors.load(tmp_path / "out.npy")) == 3
+
+
+def test_scores_of_such_tables_need_an_extra(tmp_path):
+    ended = run_without_extras(PROGRAM, *ON_TABLES[0].split(), "--data", "eval", folder=tmp_path)
+    assert ended.stderr.startswith("distiller: distiller postprocess --data needs ")
+    assert ended.stderr.endswith(": pip install 'wicdistil[evaluate]'\n")

@@ -15,7 +15,7 @@ from tests.testing.frozen_models import some_items
 from tests.testing.without_extras import run_without_extras
 
 HEAVY = (
-    *("ray", "pyarrow", "ctranslate2", "fasttext", "matplotlib", "sklearn", "scipy", "pandas", "boto3"),
+    *("ray", "pyarrow", "ctranslate2", "fasttext", "matplotlib", "numba", "sklearn", "scipy", "pandas", "boto3"),
     *("corpusgen.engine", "corpusgen.store", "corpusgen.models.translate", "corpusgen.models.masked_lm"),
     *("corpusgen.corpus", "corpusgen.sources", "corpusgen.targets", "corpusgen.text", "corpusgen.tables"),
 )
@@ -39,6 +39,32 @@ def test_importing_the_class_loads_nothing_that_builds_or_trains():
     loaded = run("import sys; from distiller import WordDistiller; print(*sys.modules)").split()
     assert "torch" in loaded
     assert [name for name in loaded if name in HEAVY or name.startswith(tuple(f"{heavy}." for heavy in HEAVY))] == []
+
+
+def test_static_vectors_need_neither_torch_nor_the_extras(tmp_path):
+    path = str(tmp_path / "vectors")
+    use = """
+import sys
+from distiller import StaticVectors
+for ending in (".bin", ".npy", ""):
+    StaticVectors.of(["bank", "river"], [[1, 2], [3, 4]]).save(sys.argv[1] + ending)
+    print(*StaticVectors.load(sys.argv[1] + ending).encode("River bank").tolist())
+assert "torch" not in sys.modules
+StaticVectors.of(["bank", "river"], [[1, 2], [3, 4]]).save(sys.argv[1] + ".txt")
+try:
+    StaticVectors.load(sys.argv[1] + ".txt")
+except Exception as error:
+    print(error)
+"""
+    *vectors, refusal = run_without(use, path).splitlines()
+    assert vectors == ["2.0 3.0"] * 3
+    assert refusal == f"{path}.txt: text needs pyarrow: pip install 'wicdistil[parquet]'"
+
+
+def test_importing_static_vectors_loads_nothing_heavy():
+    loaded = run("import sys; from distiller import StaticVectors; print(*sys.modules)").split()
+    heavy = (*HEAVY, "torch", "transformers")
+    assert [name for name in loaded if name in heavy or name.startswith(tuple(f"{one}." for one in heavy))] == []
 
 
 def test_a_saved_model_encodes_without_the_extras(model, copied):

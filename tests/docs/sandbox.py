@@ -18,7 +18,7 @@ from distiller.settings import TrainSettings
 from distiller.words.model import WordModel
 from distiller.words.saved import SavedModel, write_saved
 from tests.docs.blocks import PROJECT
-from tests.testing import pair_builds
+from tests.testing import pair_builds, paragraph_builds
 from tests.testing import triple_builds as support
 
 VALIDATION = {"step": 10, "epoch": 1.0, "loss": 0.1, "ordered": 0.9}
@@ -39,6 +39,7 @@ def make_sandbox(folder: Path) -> None:
     rows = [" ".join(f"{random.gauss(0.3):.3f}" for _ in range(12)) for _ in words]
     for name in ("vectors.bin", "models/cc.en.300.bin", "models/cc.de.300.bin"):
         Path(name).write_text("".join(f"{word} {row}\n" for word, row in zip(words, rows, strict=True)))
+    Path("de-en.tsv").write_text("".join(f"{word}\t{word}\n" for word in support.vocabulary()))
     training = {"corpus": "corpora/mine", "output": "runs/mine", "backbone": {"model": "models/mlm"}, "heads": 4}
     few = {"validation_share": 0.3, "validate_every": 1.0, "max_epochs": 3, "warmup_steps": 1, "batch_size": 8}
     training |= few
@@ -49,6 +50,7 @@ def make_sandbox(folder: Path) -> None:
     build(load_config("my.yaml"), LocalExecutor())
     pairs = pair_builds.config(Path(), name="stories.jsonl", store="corpora/pairs")
     build(pairs, LocalExecutor())
+    build(paragraph_builds.config(Path(), name="essays.jsonl", store="corpora/paragraphs"), LocalExecutor())
     backbone = describe_hub_model("models/mlm", None)
     trained = TrainSettings.model_validate(training)
     write_saved("runs/mine/model", SavedModel.of(WordModel(16, 4, seed=3), trained, [2, 3], backbone, VALIDATION))

@@ -27,6 +27,7 @@ from corpusgen.corpus.build import build
 from corpusgen.engine import LocalExecutor
 from distiller.cli.app import app as distiller
 from distiller.settings import TrainSettings
+from distiller.static.settings import StaticSettings
 from tests.cluster.head import Head
 from tests.docs import blocks
 from tests.docs.blocks import DOCUMENTS, PROJECT, Block
@@ -38,6 +39,7 @@ APPS = {"corpusgen": get_command(corpusgen), "distiller": get_command(distiller)
 SETTINGS = {
     "build": (BuildConfig, "configs/wikipedia_en.yaml"),
     "train": (TrainSettings, "configs/distill_bert_large.yaml"),
+    "static": (StaticSettings, "configs/static_ase.yaml"),
 }
 OTHER_PROGRAMS = {".ci/run", "docker", "echo", "export", "kubectl", "pip", "ray", "source"}
 NOT_RUN = {
@@ -50,6 +52,7 @@ NOT_RUN = {
     "needs what the quickstart made": "the same test runs them in the end",
 }
 QUICK = {("corpusgen", name) for name in ("status", "verify", "gc", "calibrate", "sample", "stats", "export", "merge")}
+QUICK |= {("distiller", name) for name in ("postprocess", "combine", "align-vectors")}
 BLOCKS = [block for document in DOCUMENTS for block in blocks.blocks_of(document)]
 SHELL, PYTHON, YAML, PLAIN = ("bash", "console", "sh"), ("python",), ("yaml",), ("", "json")
 MARKS = ("not run", "not settings", "file")
@@ -218,7 +221,8 @@ def test_python_runs(block, sandbox):
 @pytest.mark.parametrize("block", parameters(YAML, unless="not settings"))
 def test_settings_are_valid(block):
     given = yaml.safe_load(block.text)
-    kind, complete_config = SETTINGS["build" if given.keys() <= BuildConfig.model_fields.keys() else "train"]
+    fitting = (command for command, (kind, _) in SETTINGS.items() if given.keys() <= kind.model_fields.keys())
+    kind, complete_config = SETTINGS[next(fitting, "train")]
     complete = {} if block.marked("file") else yaml.safe_load((PROJECT / complete_config).read_text())
     kind.model_validate({**complete, **given})
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from corpusgen.config.build import BuildConfig
 from corpusgen.config.plugins import find_part
 from corpusgen.corpus.recipe import Recipe, together
-from corpusgen.corpus.recipes import discourse, words
+from corpusgen.corpus.recipes import discourse, paragraphs, words
 from corpusgen.errors import ConfigError, StoreError, StoreUnavailableError
 from corpusgen.store import Store
 from corpusgen.store.products import BOTH, DEFAULT_RECIPE, recipe_name
 
-RECIPES = {recipe.name: recipe for recipe in (words.RECIPE, discourse.RECIPE)}
+RECIPES = {recipe.name: recipe for recipe in (words.RECIPE, discourse.RECIPE, paragraphs.RECIPE)}
 
 
 def recipe_of(config: BuildConfig) -> Recipe:

@@ -16,17 +16,17 @@ from typing import IO
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from corpusgen.errors import StageError
+from corpusgen.extras import is_installed, missing_extra
 from corpusgen.models.vectors.lookup import Floats
 from corpusgen.models.vectors.vocabulary import Rows, Vocabulary
 
+HEADER = re.compile(rb"(\d+) (\d+)\s*")
+"""The first line of word2vec's formats: the number of words and the dimension."""
+
 _BLOCK = 1 << 20  # bytes of text parsed at once
 _PARQUET = b"PAR1"
-_HEADER = re.compile(rb"(\d+) (\d+)\s*")
 
 
 @dataclass(frozen=True)
@@ -62,9 +62,10 @@ def open_text(path: str) -> Iterator[IO[bytes]]:
 
 def read_text(path: str, max_words: int | None = None) -> Table:
     """Read lines of a word and its numbers, with or without a first line that counts both."""
+    _check_arrow(f"{path}: text")
     with open_text(path) as file:
         first = file.readline(_BLOCK)
-        header = _HEADER.fullmatch(first)
+        header = HEADER.fullmatch(first)
         dimension = int(header[2]) if header else first.rstrip().count(b" ")
         if dimension < 1 or (not header and _numbers([_split(first, dimension)[1]], dimension) is None):
             raise StageError(f"{path}: the first line is neither `words dimension` nor a word with its vector")
@@ -127,6 +128,9 @@ def _numbers(texts: Sequence[bytes], dimension: int) -> Floats | None:
 
     Arrow's parser is several times faster than numpy's. It needs strings with nothing between them.
     """
+    import pyarrow as pa  # not needed for other formats
+    import pyarrow.compute as pc
+
     characters = np.frombuffer(b" ".join(texts) + b" ", np.uint8)
     is_space = characters == ord(" ")
     spaces = np.flatnonzero(is_space)
@@ -140,7 +144,7 @@ def _numbers(texts: Sequence[bytes], dimension: int) -> Floats | None:
 
 
 def open_npy(path: str, words: str | None = None, max_words: int | None = None) -> Table:
-    """Map a matrix and read the words of its rows from `words`, or from X.txt or X.words next to X.npy.
+    """Map a matrix and read the words of its rows from `words`, or from one of `files_of_words` next to it.
 
     That file is text with one word per line, or Parquet, of which the first column is taken.
     """
@@ -159,12 +163,17 @@ def open_npy(path: str, words: str | None = None, max_words: int | None = None) 
     return Table(Vocabulary(text, starts[:max_words], ends[:max_words]), np.asarray(matrix))
 
 
+def files_of_words(path: str) -> list[str]:
+    """Return where the words of a matrix may be, if nobody says: next to X.npy in X.words.txt, X.txt or X.words."""
+    return [path.removesuffix(".npy") + ending for ending in (".words.txt", ".txt", ".words")]
+
+
 def _words_beside(path: str) -> str:
-    base = path.removesuffix(".npy")
-    for candidate in (f"{base}.txt", f"{base}.words"):
+    *others, last = files = files_of_words(path)
+    for candidate in files:
         if os.path.isfile(candidate):
             return candidate
-    raise StageError(f"{path}: no file with its words; name one, or put it at {base}.txt or {base}.words")
+    raise StageError(f"{path}: no file with its words; name one, or put it at {', '.join(others)} or {last}")
 
 
 def _read_words(path: str) -> tuple[Rows, Rows, bytes]:
@@ -172,12 +181,26 @@ def _read_words(path: str) -> tuple[Rows, Rows, bytes]:
     try:
         with open(path, "rb") as file:
             text = file.read().replace(b"\r\n", b"\n").removesuffix(b"\n")
-        if text.startswith(_PARQUET):
-            column = pq.read_table(path, columns=[pq.read_schema(path).names[0]])[0]
-            text = "\n".join(column.to_pylist()).encode()
     except OSError as error:
         raise StageError(f"{path}: cannot read the words: {error.strerror or error}") from error
-    except (pa.ArrowInvalid, TypeError) as error:
-        raise StageError(f"{path}: the first column does not hold words: {error}") from error
+    if text.startswith(_PARQUET):
+        text = _words_of_parquet(path)
     newlines = np.flatnonzero(np.frombuffer(text, np.uint8) == ord("\n"))
     return np.append(0, newlines + 1), np.append(newlines, len(text)), text
+
+
+def _words_of_parquet(path: str) -> bytes:
+    _check_arrow(f"{path}: Parquet")
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        column = pq.read_table(path, columns=[pq.read_schema(path).names[0]])[0]
+        return "\n".join(column.to_pylist()).encode()
+    except (pa.ArrowInvalid, TypeError) as error:
+        raise StageError(f"{path}: the first column does not hold words: {error}") from error
+
+
+def _check_arrow(what: str) -> None:
+    if not is_installed("pyarrow"):
+        raise StageError(missing_extra(what, "pyarrow", "parquet"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import mmap
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import overload
 
 import numpy as np
@@ -28,6 +28,13 @@ class Vocabulary(Sequence[str]):
         self._order = np.argsort(hashes, kind="stable")
         self._hashes = hashes[self._order]
 
+    @classmethod
+    def of(cls, words: Iterable[str | bytes]) -> Vocabulary:
+        """Make a vocabulary of words, given as text or in UTF-8."""
+        encoded = [word.encode("utf-8", "surrogatepass") if isinstance(word, str) else word for word in words]
+        bounds = np.append(0, np.cumsum(np.fromiter(map(len, encoded), np.int64, len(encoded))))
+        return cls(b"".join(encoded), bounds[:-1], bounds[1:])
+
     def __len__(self) -> int:
         return len(self._starts)
 
@@ -39,6 +46,10 @@ class Vocabulary(Sequence[str]):
         if isinstance(index, slice):
             return [self[row] for row in range(*index.indices(len(self)))]
         return self._word(index).decode("utf-8", "backslashreplace")
+
+    def encoded(self, rows: Iterable[int]) -> list[bytes]:
+        """Return the words of some rows in UTF-8, as the file has them."""
+        return [self._word(row) for row in rows]
 
     def rows(self, words: Sequence[bytes]) -> Rows:
         """Return the row of each word, -1 for a word that is not in the vocabulary."""

@@ -21,7 +21,7 @@ from corpusgen.ops.doctor.findings import Finding, reported
 from corpusgen.ops.doctor.packages import PACKAGE
 from corpusgen.store import CommittedTable, Store
 from corpusgen.text.language import IdentifyLanguage
-from corpusgen.text.segment import SegmentSentences
+from corpusgen.text.segment import Segments
 
 # Shares below which few words can be used, and shares below which the files cannot belong together.
 _KNOWN_WORDS = (0.8, 0.5)
@@ -60,7 +60,7 @@ def loads(stages: Sequence[Stage], here: bool) -> Iterator[Finding]:
     for stage in stages:
         if isinstance(stage, RoundTrip) and not here:  # the GPU that it asks for is elsewhere
             stage = dataclasses.replace(stage, device="auto")
-        if isinstance(stage, IdentifyLanguage | SegmentSentences | RoundTrip):
+        if isinstance(stage, IdentifyLanguage | Segments | RoundTrip):
             yield from reported(f"stage {stage.name}", _loaded(stage))
 
 

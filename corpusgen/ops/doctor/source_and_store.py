@@ -16,14 +16,15 @@ from corpusgen.sources.kinds import source_kind
 from corpusgen.sources.locate import SourceFile, find_files, open_binary
 from corpusgen.store import Store
 from corpusgen.store.check import try_out
-from corpusgen.store.products import DISCOURSE, WORDS
+from corpusgen.store.products import DISCOURSE, PARAGRAPHS, WORDS
 
 # What a store takes, measured on 41 MB of extracted Wikipedia and 6 MB of a dump: for each byte of text, about 0.5 as
-# sentences, 0.25 as candidates and 0.3 as repeats; one sentence per 330 bytes, and some more bytes for each that is
-# sampled, and for each pair.
+# sentences, 0.25 as candidates, 0.3 as repeats and 0.9 as whole paragraphs; one sentence per 330 bytes, and some more
+# bytes for each that is sampled, and for each pair.
 _TEXT_SHARE = 0.55
 _CANDIDATES_SHARE = 0.25
 _REPEATS_SHARE = 0.3
+_PARAGRAPHS_SHARE = 0.9
 _BYTES_A_SENTENCE = 330
 _BYTES_A_TARGET = 180
 _BYTES_A_TRIPLE = 350
@@ -142,7 +143,9 @@ def estimated_bytes(config: BuildConfig, files: Sequence[SourceFile]) -> float:
         text *= _TEXT_IN_A_DUMP
     passes, products = passes_of(config), recipe_of(config).products  # another recipe may have passes of these names
     sentences = text / _BYTES_A_SENTENCE
-    size = _TEXT_SHARE * text
+    size = 0.0 if products == (PARAGRAPHS,) else _TEXT_SHARE * text
+    if PARAGRAPHS in products:
+        size += _PARAGRAPHS_SHARE * text
     if WORDS in products:
         triples = WORDS.pass_name in passes
         targets = min(config.sample.size, sentences)

@@ -52,19 +52,19 @@ class WholeSource:
         return self.sum_of(values)
 
 
-def distinct_words(harvest: MeasuredPass, sentences: float) -> float:
-    """Return the number of distinct words in `sentences` sentences, by Heaps' law.
+def distinct_words(harvest: MeasuredPass, rows: float, table: str = "sentences") -> float:
+    """Return the number of distinct words in so many rows of a table, by Heaps' law.
 
     It is fitted to the distinct words in one piece, in half of the pieces, and in all of them.
     """
-    sizes, words = (np.array([part.get(name, 0) for part in harvest.part_rows]) for name in ("sentences", "counts"))
+    sizes, words = (np.array([part.get(name, 0) for part in harvest.part_rows]) for name in (table, "counts"))
     pieces = len(sizes)
     known = [(sizes.mean(), words.mean())]
     for number in (pieces // 2, pieces) if pieces > 1 else ():
         together = merge_counts([harvest.rows["counts"].slice(0, int(words[:number].sum()))])
         known.append((sizes[:number].sum(), together.num_rows))
     x, y = np.log(np.maximum(known, 1e-9)).T
-    at = math.log(max(sentences, 1e-9))
+    at = math.log(max(rows, 1e-9))
     if pieces == 1 or at <= x[-1]:
         return float(np.exp(np.interp(at, x, y)))
     return float(np.exp(y[-1] + (y[-1] - y[-2]) / max(x[-1] - x[-2], 1e-9) * (at - x[-1])))

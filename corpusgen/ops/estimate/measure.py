@@ -27,10 +27,9 @@ from corpusgen.errors import ConfigError, CorpusgenError
 from corpusgen.ops.estimate.source import SourceSample, sample_source
 from corpusgen.sources.kinds import source_kind
 from corpusgen.store import CommittedTable, PassStore, Plan, StageCount, Store, Unit
-from corpusgen.store.products import DISCOURSE, WORDS
+from corpusgen.store.products import DISCOURSE, PARAGRAPHS, WORDS
 from corpusgen.store.status import PassStatus
-from corpusgen.tables import COUNTS, SENTENCES, TARGETS, VOCABULARY
-from corpusgen.targets.vocabulary import count_words
+from corpusgen.tables import TARGETS, VOCABULARY
 
 _MOST_UNITS_OF_PAIRS = 20
 WARM_UP = 20  # targets in the first unit, whose seconds do not count: what is loaded late is loaded then
@@ -131,15 +130,18 @@ def measure(config: BuildConfig, targets: int, say: Say = lambda line: None) -> 
     """Run a sample of the source, and `targets` of its targets, through all stages that the settings allow."""
     check_workers(config)
     recipe = recipe_of(config)
-    if not {WORDS, DISCOURSE}.issuperset(recipe.products):
-        raise ConfigError(f"recipe: {config.recipe}: only words, discourse and words+discourse can be estimated")
+    if not {WORDS, DISCOURSE}.issuperset(recipe.products) and recipe.products != (PARAGRAPHS,):
+        raise ConfigError(
+            f"recipe: {config.recipe}: only words, discourse, words+discourse and paragraphs can be estimated"
+        )
     names = passes_of(config)
     started = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="corpusgen-estimate-") as folder:
         stores = [Store.at(f"{folder}/{name}") for name in ("sentences", "targets", "triples")]
         run = _Run(config, say)
-        source = run.harvest(stores[0])
-        parts, counts = run.regroup(source, stores[1])
+        first = recipe.passes[names[0]].make(config, stores[0])
+        source = run.read(first, stores[0])
+        parts, counts = run.regroup(first, source, stores[1])
         # The same share of the whole sample as was read of the source.
         size = max(targets + WARM_UP, round(config.sample.size * source.share))
         smaller = config.model_copy(
@@ -149,7 +151,7 @@ def measure(config: BuildConfig, targets: int, say: Say = lambda line: None) -> 
             }
         )
         for name in names:
-            if name not in ("harvest", WORDS.pass_name):
+            if name not in (first.name, WORDS.pass_name):
                 run.one(recipe.passes[name].make(smaller, stores[1]), stores[1])
         if WORDS.pass_name in names:
             run.generate(targets, stores[2])
@@ -172,9 +174,9 @@ class _Run:
         self._config, self._say = config, say
         self.done: dict[str, MeasuredPass] = {}
 
-    def harvest(self, store: Store) -> SourceSample:
-        settings = self._config.source
-        whole = words.RECIPE.passes["harvest"].make(self._config, store)
+    def read(self, whole: Pass, store: Store) -> SourceSample:
+        """Run a sample of the source through the first pass."""
+        settings, table = self._config.source, next(iter(whole.tables))
         source = sample_source(whole.slices, source_kind(settings.kind).cut_at, settings.unit_bytes, self._config.seed)
         if not source.pieces:
             raise CorpusgenError(
@@ -182,31 +184,22 @@ class _Run:
             )
         self._say(f"reading {source.share:.1%} of {source.bytes / 1e6:,.1f} MB in {len(source.pieces)} pieces")
         self.one(replace(whole, slices=[[piece.record] for piece in source.pieces]), store)
-        if not self.done["harvest"].rows["sentences"].num_rows:
+        if not self.done[whole.name].rows[table].num_rows:
             raise CorpusgenError(
-                f"no sentence passed the filters in {len(source.pieces)} pieces of the source: "
-                f"{self._why_nothing(store) or 'there is no text in them'}"
+                f"no {table.removesuffix('s')} passed the filters in {len(source.pieces)} pieces of the source: "
+                f"{_why_nothing(store.pass_store(whole.name)) or 'there is no text in them'}"
             )
         return source
 
-    def _why_nothing(self, store: Store) -> str:
-        """Return the reasons for rejected rows, and the errors of some records in quarantine."""
-        status = PassStatus(store.pass_store("harvest"))
-        totals = status.refresh()
-        reasons = sorted({reason for stage in totals.stages.values() for reason in stage.rejected})
-        rejected = f"rejected for: {', '.join(reasons)}" if reasons else ""
-        errors = dict.fromkeys(f"{failure['stage']}: {failure['error']}" for failure in status.failures())
-        failed = f"{totals.quarantined:,} records failed: {'; '.join(errors)}" if errors else ""
-        return "; ".join(filter(None, (rejected, failed)))
-
-    def regroup(self, source: SourceSample, store: Store) -> tuple[int, int]:
-        """Commit the sentences in parts as large as a build's; return how many parts, and how many rows of counts."""
-        sentences = self.done["harvest"].rows["sentences"]
-        parts = min(sentences.num_rows, max(1, round(source.units * source.share)))
-        cuts = [sentences.num_rows * number // parts for number in range(parts + 1)]
-        groups = [sentences.slice(a, b - a) for a, b in pairwise(cuts)]
-        tables = [{"sentences": group, "counts": count_words(group)} for group in groups]
-        _commit_tables(store, "harvest", tables, {"sentences": SENTENCES, "counts": COUNTS})
+    def regroup(self, first: Pass, source: SourceSample, store: Store) -> tuple[int, int]:
+        """Commit the rows in parts as large as a build's; return how many parts, and how many rows of counts."""
+        main = next(iter(first.tables))
+        rows = self.done[first.name].rows[main]
+        parts = min(rows.num_rows, max(1, round(source.units * source.share)))
+        cuts = [rows.num_rows * number // parts for number in range(parts + 1)]
+        groups = [rows.slice(a, b - a) for a, b in pairwise(cuts)]
+        tables = [{main: group} | {name: derive(group) for name, derive in first.derived.items()} for group in groups]
+        _commit_tables(store, first.name, tables, first.tables)
         return parts, sum(table["counts"].num_rows for table in tables)
 
     def generate(self, number: int, store: Store) -> None:
@@ -244,6 +237,17 @@ class _Run:
             {name: CommittedTable(store, pass_.name, name).to_table() for name in pass_.tables},
             other / len(commits),
         )
+
+
+def _why_nothing(store: PassStore) -> str:
+    """Return the reasons for rejected rows, and the errors of some records in quarantine."""
+    status = PassStatus(store)
+    totals = status.refresh()
+    reasons = sorted({reason for stage in totals.stages.values() for reason in stage.rejected})
+    rejected = f"rejected for: {', '.join(reasons)}" if reasons else ""
+    errors = dict.fromkeys(f"{failure['stage']}: {failure['error']}" for failure in status.failures())
+    failed = f"{totals.quarantined:,} records failed: {'; '.join(errors)}" if errors else ""
+    return "; ".join(filter(None, (rejected, failed)))
 
 
 def _commit_tables(

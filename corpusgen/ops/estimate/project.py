@@ -22,7 +22,7 @@ from corpusgen.ops.estimate.extrapolate import WholeSource, distinct_words, most
 from corpusgen.ops.estimate.measure import Measured, MeasuredPass
 from corpusgen.ops.estimate.uncertain import DRAWS, Uncertain
 from corpusgen.store.parts import encoded
-from corpusgen.store.products import DISCOURSE, WORDS
+from corpusgen.store.products import DISCOURSE, PARAGRAPHS, TOKEN_VOCABULARY, WORDS
 from corpusgen.tables import PARAPHRASES_TABLE
 from corpusgen.targets.names import without_names
 
@@ -87,8 +87,15 @@ class _Projector:
         self._other_bytes = 0.0
 
     def run(self) -> Projection:
+        rows, counts = self._read()
+        if PARAGRAPHS.pass_name in self._measured.passes:
+            self._tokens(rows, counts)
+            return Projection(self._stages, self._tables, self._other_bytes, words_are_few=False)
+        return self._of_sentences(rows, counts)
+
+    def _of_sentences(self, sentences: Uncertain, counts: Uncertain) -> Projection:
+        """Project the passes over sentences, to triples and pairs."""
         passes = self._measured.passes
-        sentences, counts = self._harvest()
         self._vocabulary(sentences, counts)
         few = self._words_are_few()
         targets = self._sampling(sentences) if "selection" in passes else None
@@ -98,9 +105,9 @@ class _Projector:
             self._generate(targets, few)
         return Projection(self._stages, self._tables, self._other_bytes, few)
 
-    def _harvest(self) -> tuple[Uncertain, Uncertain]:
-        """Project the harvest; return the number of sentences, and of rows of counts."""
-        done, units = self._measured.passes["harvest"], self._source.units
+    def _read(self) -> tuple[Uncertain, Uncertain]:
+        """Project the first pass; return the number of sentences or paragraphs, and of rows of counts."""
+        done, units = next(iter(self._measured.passes.values())), self._source.units
         whole = WholeSource(self._source, self._chance)
         rows = Uncertain.exactly(units)
         for index in range(len(done.stages)):
@@ -109,8 +116,24 @@ class _Projector:
             self._stage(done, index, rows, rows_out, seconds)
             rows = rows_out
         counts = self._guess(self._measured.counts / self._measured.parts * units)
-        self._pass(done, units, {"sentences": rows, "counts": counts})
+        self._pass(done, units, {next(iter(done.rows)): rows, "counts": counts})
         return rows, counts
+
+    def _tokens(self, paragraphs: Uncertain, counts: Uncertain) -> None:
+        """Project the vocabulary of paragraphs.
+
+        By Zipf's law, words that occur n times or more grow as the distinct words in an n-th of the text do.
+        """
+        (name, table), settings = TOKEN_VOCABULARY, self._config.paragraphs
+        read, done = self._measured.passes[PARAGRAPHS.pass_name], self._measured.passes[name]
+        sizes = (paragraphs.value, read.rows[PARAGRAPHS.table].num_rows)
+        whole, sample = (distinct_words(read, size / settings.min_count, PARAGRAPHS.table) for size in sizes)
+        words = Uncertain.exactly(max(1, done.rows[table].num_rows) * max(1.0, whole / sample))
+        if self._source.share < 1:
+            words = words.spread(_GUESS, self._chance)
+        words = words.at_most(settings.vocabulary)
+        self._merging(done, Uncertain.exactly(self._source.units), words, counts, self._measured.counts)
+        self._pass(done, 1, {table: words})
 
     def _vocabulary(self, sentences: Uncertain, counts: Uncertain) -> None:
         done, settings = self._measured.passes["vocabulary"], self._config.sample

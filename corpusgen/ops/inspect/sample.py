@@ -1,14 +1,15 @@
-"""Random rows of a corpus for the terminal, each member with its word in brackets."""
+"""Random rows of a corpus for the terminal: each member with its word in brackets, or each sentence with its tokens."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from corpusgen.corpus.stored_settings import open_store
 from corpusgen.errors import CorpusgenError
 from corpusgen.io.terminal import marked, visible
-from corpusgen.store.products import Member, Product, product_of
+from corpusgen.store.products import PARAGRAPHS, Member, Product, product_of
 from corpusgen.store.rows import Row, random_rows
 
 
@@ -22,7 +23,7 @@ def sample_rows(
     """
     store = open_store(root)
     product = product_of(store, table)
-    column = product.members[0].word
+    column = product.members[0].word if product.members else None
     if word is not None and column is None:
         raise CorpusgenError(f"{root}: {product.table} have no column with the word, so --word cannot be used")
     rows = product.open(store)
@@ -36,12 +37,25 @@ def sample_rows(
 
 def row_lines(product: Product, row: Mapping[str, Any]) -> Iterator[str]:
     """Yield the lines of a row, with its words in brackets; a member that is null is left out."""
+    if product.text:
+        yield from _paragraph_lines(row) if product == PARAGRAPHS else (row["id"], f"  {visible(row[product.text])}")
+        return
     kind = [str(row[product.kind])] if product.kind else []
     yield visible(" · ".join([word_of(product.members[0], row), *kind, str(row["id"])]))
     width = max(len(member.name) for member in product.members)
     for member in product.members:
         if row[member.start] is not None:
             yield f"  {member.name:{width}}  {visible(marked_member(member, row))}{_scores(member, row)}"
+
+
+def _paragraph_lines(row: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a line for each sentence of a paragraph, with spaces between its tokens."""
+    place = str(row["title"] or row["article"] or row["source"])
+    yield visible(" · ".join([place, f"paragraph {row['paragraph']}", str(row["id"])]))
+    tokens = zip(row["token_starts"], row["token_ends"], strict=True)
+    for number in row["sentence_tokens"]:
+        words = (row["text"][start:end] for start, end in itertools.islice(tokens, number))
+        yield f"  {visible(' '.join(words))}"
 
 
 def word_of(member: Member, row: Mapping[str, Any]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,12 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from corpusgen.corpus.stored_settings import open_store
-from corpusgen.ops.funnel import Funnel
-from corpusgen.ops.funnels import funnel_count, funnel_lines
+from corpusgen.ops.funnels import AnyFunnel, funnel_count, funnel_lines
 from corpusgen.ops.inspect.distributions import PERCENTILES, Distribution
-from corpusgen.ops.pair_funnel import PairFunnel
+from corpusgen.ops.paragraph_funnel import LENGTHS, lengths
 from corpusgen.store import Commit, Store, Totals
-from corpusgen.store.products import Product, product_of, products_of
+from corpusgen.store.products import PARAGRAPHS, Product, product_of, products_of
 from corpusgen.store.rows import words_in
 
 _POSITIONS = ("paragraph", "sentence")  # columns with these names, or that end so, tell where a text comes from
@@ -30,7 +29,7 @@ class ProductStats:
     """
 
     rows: int
-    funnel: Funnel | PairFunnel | None
+    funnel: AnyFunnel | None
     kinds: dict[str, int]
     distinct_words: dict[str, int]
     distributions: dict[str, dict[str, float]]
@@ -84,12 +83,14 @@ def _figures(store: Store, product: Product, commits: Sequence[Commit]) -> Produ
     funnel = funnel_count(store, product)
     kinds: Counter[str] = Counter()
     words: dict[str, set[str | None]] = {member.name: set() for member in product.members}
-    numbers = {name: Distribution() for name in numeric_columns(product, table.schema)}
-    lengths = {member.text: Distribution() for member in product.members}
+    numbers = numeric_columns(product, table.schema)
+    distributions: defaultdict[str, Distribution] = defaultdict(Distribution)
     columns = {*numbers, *product.columns, *(member.word for member in product.members if member.word)}
     columns |= {*([product.kind] if product.kind else []), *(funnel.OF_ROWS if funnel else ())}
     rows = 0
     for commit in commits:
+        if funnel:
+            funnel.add_stages(commit.stages)
         if funnel and product.rejects in commit.parts:
             for batch in product.open_rejects(store).part_batches(commit.parts[product.rejects], funnel.OF_REJECTS):
                 funnel.add_rejects(batch)
@@ -101,13 +102,11 @@ def _figures(store: Store, product: Product, commits: Sequence[Commit]) -> Produ
                 funnel.add_rows(batch)
             if product.kind:
                 kinds.update(batch[product.kind].to_pylist())
-            for name, distribution in numbers.items():
-                distribution.add(batch[name])
-            for name, distribution in lengths.items():
-                distribution.add(words_per_text(batch[name]))
+            for name, values in _measured(product, numbers, batch).items():
+                distributions[name].add(values)
             for member in product.members:
                 words[member.name].update(words_in(batch, member))
-    summaries = {name: found.summary() for name, found in {**numbers, **lengths}.items()}
+    summaries = {name: found.summary() for name, found in distributions.items()}
     return ProductStats(
         rows=rows,
         funnel=funnel.result() if funnel else None,
@@ -116,10 +115,18 @@ def _figures(store: Store, product: Product, commits: Sequence[Commit]) -> Produ
         distributions={name: summary for name, summary in summaries.items() if summary},
         labels={
             **labels_of(table.schema, numbers),
+            **(LENGTHS if product == PARAGRAPHS else {}),
             # Members may share a sentence: it is named after the first one.
             **{member.text: f"words in {member.name}" for member in reversed(product.members)},
         },
     )
+
+
+def _measured(product: Product, numbers: Sequence[str], batch: pa.RecordBatch) -> dict[str, pa.Array]:
+    """Return the numbers of a batch that have distributions: those of columns, and the lengths of texts."""
+    found = {name: batch[name] for name in numbers}
+    found |= {member.text: words_per_text(batch[member.text]) for member in product.members}
+    return found | lengths(batch) if product == PARAGRAPHS else found
 
 
 def numeric_columns(product: Product, schema: pa.Schema) -> list[str]:
@@ -165,7 +172,8 @@ def lines(found: Stats) -> Iterator[str]:
 
 def _product_lines(table: str, found: ProductStats) -> Iterator[str]:
     yield f"{found.rows:,} {table}"
-    yield "distinct words: " + ", ".join(f"{n:,} {name}" for name, n in found.distinct_words.items())
+    if found.distinct_words:
+        yield "distinct words: " + ", ".join(f"{n:,} {name}" for name, n in found.distinct_words.items())
     if found.kinds:
         yield "by rule: " + ", ".join(f"{n:,} {kind}" for kind, n in found.kinds.items())
     if found.funnel:

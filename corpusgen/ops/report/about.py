@@ -8,7 +8,7 @@ from typing import Any
 from corpusgen.config.rules import RuleSettings
 from corpusgen.models.identity import short_name, version_text
 from corpusgen.pages.html import Fact
-from corpusgen.store.products import BOTH, DEFAULT_RECIPE, DISCOURSE, WORDS
+from corpusgen.store.products import BOTH, DEFAULT_RECIPE, DISCOURSE, PARAGRAPHS, WORDS
 
 _PATHS_SHOWN = 4
 
@@ -30,6 +30,9 @@ def facts_of(corpus: Mapping[str, Any]) -> Iterator[Fact]:
             yield Fact("targets requested", f"{sample.get('size', 0):,}", words)
         if DISCOURSE.recipe in recipes:
             yield Fact("pairs requested", f"{(settings.get('discourse') or {}).get('size', 0):,}", words)
+    if PARAGRAPHS.recipe in recipes and (kept := settings.get("paragraphs")):
+        least = f"tokens that occur at least {kept.get('min_count', 0):,} times"
+        yield Fact("vocabulary", f"at most {kept.get('vocabulary', 0):,}", least)
     if WORDS.recipe in recipes and WORDS.pass_name in corpus.get("passes", []):
         yield from _about_triples(settings)
     for name, model in corpus.get("models", {}).items():

@@ -31,7 +31,7 @@
 
     function matching() {
       const text = field("text").value.trim().toLowerCase();
-      const word = field("target").value.trim().toLowerCase();
+      const word = field("target") ? field("target").value.trim().toLowerCase() : "";
       const kind = field("rule") ? field("rule").value : "";
       const least = [...form.elements].filter((one) => one.dataset.column && Number(one.value))
         .map((one) => [columns.indexOf(one.dataset.column), Number(one.value)]);
@@ -41,7 +41,9 @@
         && isMeant(row.word) && row.searched.includes(text));
     }
 
+    // A text that is about no word has no name either.
     function sentence([name, mark], [before, word, after]) {
+      if (!name) return element("p", { dir: "auto" }, before);
       const text = element("span", { dir: "auto" }, before, element("mark", { className: mark }, word), after);
       return element("p", {}, element("span", { className: "role", lang: "en" }, name), text);
     }

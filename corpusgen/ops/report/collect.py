@@ -12,14 +12,19 @@ from typing import Any
 import pyarrow as pa
 
 from corpusgen.corpus.stored_settings import open_store
-from corpusgen.ops.funnel import Funnel, FunnelCount
-from corpusgen.ops.funnels import funnel_count
-from corpusgen.ops.pair_funnel import PairFunnel
-from corpusgen.ops.report.histograms import ColumnHistograms, Histogram, TripleHistograms, per_word
+from corpusgen.ops.funnel import FunnelCount
+from corpusgen.ops.funnels import AnyFunnel, funnel_count
+from corpusgen.ops.report.histograms import (
+    ColumnHistograms,
+    Histogram,
+    ParagraphHistograms,
+    TripleHistograms,
+    per_word,
+)
 from corpusgen.ops.report.samples import Columns, Reject, RejectSample, RowSample, Shown, shortened
 from corpusgen.ops.report.throughput import Finished, Stretch, throughput
 from corpusgen.store import Commit, CommittedTable, Store, Totals
-from corpusgen.store.products import WORDS, Product, product_of, products_of
+from corpusgen.store.products import PARAGRAPHS, WORDS, Product, product_of, products_of
 from corpusgen.store.rows import words_in
 from corpusgen.store.status import PassStatus, StoreStatus
 
@@ -41,7 +46,7 @@ class ProductFacts:
 
     product: Product
     rows: int
-    funnel: Funnel | PairFunnel | None
+    funnel: AnyFunnel | None
     histograms: dict[str, Histogram]
     """Histograms by column."""
     made: Counter[str]
@@ -140,12 +145,12 @@ class _ProductReader:
         self._rejects = product.open_rejects(store) if product == WORDS else None
         self._shown = Columns.of(product, self._table.schema)
         self._funnel = funnel_count(store, product)
-        first = product.members[0]
-        self._histograms: TripleHistograms | ColumnHistograms = (
-            TripleHistograms() if product == WORDS else ColumnHistograms(self._shown.numbers, first.text)
-        )
-        columns = {"id", *self._shown.numbers, *first.columns, *([first.word] if first.word else [])}
-        self._columns = sorted({*columns, *(self._funnel.OF_ROWS if self._funnel else ())})
+        self._first = product.members[0] if product.members else None
+        self._histograms = _histograms(product, self._shown.numbers)
+        columns = {"id", *self._histograms.columns, *(self._funnel.OF_ROWS if self._funnel else ())}
+        if self._first:
+            columns |= {*self._first.columns, *([self._first.word] if self._first.word else [])}
+        self._columns = sorted(columns)
         self._rows = 0
         self._made: Counter[str] = Counter()
         self._tried: Counter[str] = Counter()
@@ -155,6 +160,8 @@ class _ProductReader:
     def add(self, commits: Sequence[Commit]) -> None:
         """Read the parts of these units."""
         for commit in commits:
+            if self._funnel:
+                self._funnel.add_stages(commit.stages)
             if self._product.table in commit.parts:
                 self._add_rows(commit)
             if self._rejects and self._product.rejects in commit.parts:
@@ -167,9 +174,10 @@ class _ProductReader:
                 self._funnel.add_rows(batch)
             self._histograms.add(batch)
             self._sample.offer(part, first, batch["id"])
-            words = [word for word in words_in(batch, self._product.members[0]) if word is not None]
-            self._made.update(words)
-            self._tried.update(words)
+            if self._first:
+                words = [word for word in words_in(batch, self._first) if word is not None]
+                self._made.update(words)
+                self._tried.update(words)
             first += batch.num_rows
         self._rows += first
 
@@ -187,11 +195,12 @@ class _ProductReader:
     def facts(self) -> ProductFacts:
         is_words, table, schema = self._product == WORDS, self._product.table, self._table.schema
         per = ("Targets", "triples per target") if is_words else ("Words", f"{table} per word")
+        of_words = {"target": per_word(self._made, *per)} if self._first else {}
         return ProductFacts(
             self._product,
             self._rows,
             funnel=self._funnel.result() if self._funnel else None,
-            histograms={**self._histograms.by_column(), "target": per_word(self._made, *per)},
+            histograms={**self._histograms.by_column(), **of_words},
             made=self._made,
             tried=self._tried if self._rejects else None,
             sample=self._sample.rows(self._table),
@@ -199,3 +208,13 @@ class _ProductReader:
             whole_numbers=[name for name in self._shown.numbers if pa.types.is_integer(schema.field(name).type)],
             rejects=self._reject_sample.rejects(self._rejects) if self._rejects else {},
         )
+
+
+def _histograms(
+    product: Product, numbers: Mapping[str, str]
+) -> TripleHistograms | ColumnHistograms | ParagraphHistograms:
+    if product == WORDS:
+        return TripleHistograms()
+    if product == PARAGRAPHS:
+        return ParagraphHistograms()
+    return ColumnHistograms(numbers, product.text or product.members[0].text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from corpusgen.ops.inspect.distributions import Distribution
 from corpusgen.ops.inspect.stats import words_per_text
+from corpusgen.ops.paragraph_funnel import LENGTHS, lengths
 from corpusgen.pages.charts import round_step
 
 Numbers = npt.NDArray[np.float64]
@@ -72,7 +73,8 @@ class Histogram:
 class TripleHistograms:
     """The histograms of a report."""
 
-    COLUMNS = ("text", "alignment", "positive_cosine", "negative_cosine", "negative_probability")
+    columns: Sequence[str] = ("text", "alignment", "positive_cosine", "negative_cosine", "negative_probability")
+    """The columns that are counted."""
 
     def __init__(self) -> None:
         self._of = {
@@ -86,7 +88,7 @@ class TripleHistograms:
         }
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Count triples; the batch has at least `COLUMNS`."""
+        """Count triples; the batch has at least `columns`."""
         for column, histogram in self._of.items():
             values = batch[column]
             if column == "text":
@@ -98,32 +100,53 @@ class TripleHistograms:
         return {column: histogram for column, histogram in self._of.items() if histogram.total or histogram.ones}
 
 
-class ColumnHistograms:
-    """The histograms of a product without any of its own: its numbers, and the lengths of its sentences.
+class _FittedHistograms:
+    """Histograms whose bins follow from the values; `notes` says what the numbers of each are, `columns` is read."""
 
-    Their bins follow from the values.
-    """
+    def __init__(self, notes: Mapping[str, str], columns: Sequence[str]) -> None:
+        self._notes, self.columns = notes, columns
+        self._of = {name: Distribution() for name in notes}
+
+    def by_column(self) -> dict[str, Histogram]:
+        """Return the histograms that have any values."""
+        counted = {column: found.counted() for column, found in self._of.items()}
+        return {
+            column: _with_bins(self._title(column), self._notes[column], values, counts)
+            for column, (values, counts) in counted.items()
+            if len(values)
+        }
+
+    def _title(self, column: str) -> str:
+        return column.replace("_", " ").capitalize()
+
+
+class ParagraphHistograms(_FittedHistograms):
+    """The histograms of paragraphs: how long they and their sentences are."""
+
+    def __init__(self) -> None:
+        super().__init__(LENGTHS, ["sentence_tokens"])
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Count paragraphs; the batch has at least the column `sentence_tokens`."""
+        for name, values in lengths(batch).items():
+            self._of[name].add(values)
+
+
+class ColumnHistograms(_FittedHistograms):
+    """The histograms of a product without any of its own: its numbers, and the lengths of its sentences."""
 
     def __init__(self, numbers: Mapping[str, str], sentence: str) -> None:
-        self._labels, self._sentence = numbers, sentence
-        self._of = {name: Distribution() for name in (*numbers, sentence)}
+        notes = {**numbers, sentence: f"words in {sentence}, separated by spaces"}
+        super().__init__(notes, list(notes))
+        self._sentence = sentence
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Count rows; the batch has at least the columns of the numbers, and that of the sentence."""
         for column, found in self._of.items():
             found.add(words_per_text(batch[column]) if column == self._sentence else batch[column])
 
-    def by_column(self) -> dict[str, Histogram]:
-        """Return the histograms that have any values."""
-        found = {}
-        for column, distribution in self._of.items():
-            values, counts = distribution.counted()
-            if len(values):
-                is_length = column == self._sentence
-                title = "Sentences" if is_length else column.replace("_", " ").capitalize()
-                note = f"words in {column}, separated by spaces" if is_length else self._labels[column]
-                found[column] = _with_bins(title, note, values, counts)
-        return found
+    def _title(self, column: str) -> str:
+        return "Sentences" if column == self._sentence else super()._title(column)
 
 
 def _with_bins(title: str, note: str, values: Numbers, counts: npt.NDArray[np.int64]) -> Histogram:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from corpusgen.ops.funnel import Funnel
+from corpusgen.ops.paragraph_funnel import ParagraphFunnel
 from corpusgen.ops.report.about import facts_of
 from corpusgen.ops.report.collect import BuildFacts, ProductFacts
 from corpusgen.ops.report.pass_sections import rejects_section, speed_section, stages_section
@@ -112,6 +113,8 @@ def _figures(facts: BuildFacts) -> dict[str, str]:
     for table, product in facts.products.items():
         if isinstance(product.funnel, Funnel):
             counts["distinct targets"] = product.funnel.distinct_targets
+        elif isinstance(product.funnel, ParagraphFunnel):
+            counts |= {f"sentences in {table}": product.funnel.sentences, f"tokens in {table}": product.funnel.tokens}
         elif product.rows:
             counts[f"words in {table}"] = len(product.made)
     return {name: f"{count:,}" for name, count in counts.items()}
@@ -135,6 +138,8 @@ def _sections(facts: BuildFacts) -> Iterator[PageSection]:
         if found.rows:
             numbers = numbers_section(found, facts.corpus)
             yield PageSection(f"numbers{name.suffix}", "numbers", f"Numbers{name.of}", numbers)
+        if not found.product.members:
+            continue
         words = "Targets" if found.tried is not None else "Words"
         yield PageSection(f"{words.lower()}{name.suffix}", "words", f"{words}{name.of}", words_section(found))
     if any(found.stretches for found in facts.passes):

@@ -11,11 +11,14 @@ from typing import Any
 from markupsafe import Markup
 
 from corpusgen.ops.funnel import KINDS, PAPER, STEPS, Funnel
+from corpusgen.ops.funnels import AnyFunnel
 from corpusgen.ops.pair_funnel import PairFunnel
+from corpusgen.ops.paragraph_funnel import ParagraphFunnel
 from corpusgen.ops.report.charts import funnel_shape, histogram
 from corpusgen.ops.report.collect import ProductFacts
 from corpusgen.ops.report.histograms import Histogram
 from corpusgen.pages.html import Figure
+from corpusgen.store.products import Product
 
 _WORDS_SHOWN = 24
 
@@ -52,9 +55,11 @@ class FunnelSection:
     kinds: Sequence[FunnelRow]
 
 
-def funnel_section(found: Funnel | PairFunnel) -> FunnelSection:
+def funnel_section(found: AnyFunnel) -> FunnelSection:
     """Return a funnel; one of triples stands beside that of the paper."""
-    return _of_triples(found) if isinstance(found, Funnel) else _of_pairs(found)
+    if isinstance(found, Funnel):
+        return _of_triples(found)
+    return _of_pairs(found) if isinstance(found, PairFunnel) else _of_paragraphs(found)
 
 
 def _of_triples(found: Funnel) -> FunnelSection:
@@ -96,6 +101,26 @@ def _of_pairs(found: PairFunnel) -> FunnelSection:
             *(FunnelRow(reason, [_cell(count, total)]) for reason, count in why.items()),
             FunnelRow("distinct words", [FunnelCell(found.words, None)]),
             FunnelRow("documents", [FunnelCell(found.documents, None)]),
+        ],
+    )
+
+
+def _of_paragraphs(found: ParagraphFunnel) -> FunnelSection:
+    numbers: dict[str, int | None] = {"read": found.read, "paragraphs": found.paragraphs}
+    why = {**found.rejected, **({"quarantined": found.quarantined} if found.quarantined else {})}
+    others: dict[str, int | None] = {
+        "sentences": found.sentences,
+        "tokens": found.tokens,
+        "tokens in the vocabulary": found.covered,
+        "words in the vocabulary": found.words,
+    }
+    return FunnelSection(
+        "What happened to the paragraphs of the source: they were kept or, below, rejected for a reason.",
+        [],
+        _steps([("paragraphs in the source", "read"), ("kept", "paragraphs")], [numbers], [found.read]),
+        [
+            *(FunnelRow(reason, [_cell(count, found.read)]) for reason, count in why.items()),
+            *(FunnelRow(label, [FunnelCell(value, None)]) for label, value in others.items() if value is not None),
         ],
     )
 
@@ -179,10 +204,17 @@ def rows_data(found: ProductFacts) -> dict[str, Any]:
     """Return the rows of a browser, for its script."""
     return {
         "table": found.product.table,
-        "members": [[member.name, MARKS[number % len(MARKS)]] for number, member in enumerate(found.product.members)],
+        "members": _named(found.product),
         "numbers": [[name, label] for name, label in found.labels.items()],
         "rows": [[row.kind, row.members, row.numbers, row.notes, row.origin] for row in found.sample],
     }
+
+
+def _named(product: Product) -> list[list[str]]:
+    """Return the name of each member with its class in the page; a text that compares no words has neither."""
+    if product.text:
+        return [["", ""]]
+    return [[member.name, MARKS[number % len(MARKS)]] for number, member in enumerate(product.members)]
 
 
 # --------------------------------------------------------------------- numbers

@@ -17,6 +17,7 @@ from corpusgen.tables import PROVENANCE
 
 ROWS_SHOWN = 2000
 REJECTS_SHOWN = 4  # for each reason
+_MOST_OF_A_TEXT = 1000  # characters of a paragraph
 _MOST_CHARACTERS = 300  # on either side of a word: the page stays small, whatever the filters let through
 
 
@@ -55,7 +56,7 @@ class Columns:
     @classmethod
     def of(cls, product: Product, schema: pa.Schema) -> Columns:
         """Return the columns of a product: its numbers, and texts that are neither members nor tell its origin."""
-        shown = {"id", "unit", product.kind, *(name for name, _ in PROVENANCE)}
+        shown = {"id", "unit", product.kind, product.text, *(name for name, _ in PROVENANCE)}
         shown |= {name for member in product.members for name in (*member.columns, member.word)}
         notes = [field.name for field in schema if pa.types.is_string(field.type) and field.name not in shown]
         return cls(
@@ -71,11 +72,16 @@ class Columns:
         notes = [(label, values[name]) for name, label in self.notes.items() if values[name]]
         return Shown(
             str(values[self.product.kind]) if self.product.kind else None,
-            [Spanned.of(*(values[name] for name in member.columns)) for member in self.product.members],
+            self._members(values),
             [round(value, 4) if isinstance(value, float) else value for value in numbers],
             [(label, shortened(text, 2 * _MOST_CHARACTERS)) for label, text in notes],
             shortened(next((values[name] for name in self.origin if values[name]), "")),
         )
+
+    def _members(self, values: Mapping[str, Any]) -> list[Spanned | None]:
+        if self.product.text:
+            return [Spanned(shortened(values[self.product.text], _MOST_OF_A_TEXT), "", "")]
+        return [Spanned.of(*(values[name] for name in member.columns)) for member in self.product.members]
 
 
 @dataclass(frozen=True)

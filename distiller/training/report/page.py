@@ -48,8 +48,9 @@ _EXPLAINED = {
     Contrast.name: _Explained(
         "How well a word finds its partner among the words of the batch (InfoNCE): the positive by meaning vectors, "
         "another word of its sentence by context vectors. Those of held-out rows are estimates. Preservation: how far "
-        "the cosines of different words are from the frozen model's. Reconstruction, where it is a term: mean squared "
-        "errors of words reconstructed from a meaning and a context.",
+        "the cosines of different words are from the frozen model's. Sentence: both of these for "
+        "words whose mean is the vector of a text. Reconstruction, where it is a term: mean squared errors of words "
+        "reconstructed from a meaning and a context.",
         "a negative",
         "The negative is the same word in another document, where it may still mean the same.",
     ),

@@ -6,6 +6,7 @@ from corpusgen.config.build import BuildConfig, TranslationSettings, load_config
 from corpusgen.config.loading import load_settings
 from corpusgen.errors import ConfigError
 from distiller.settings import TrainSettings
+from distiller.static.settings import StaticSettings
 from tests.testing import PROJECT
 
 CONFIGS = sorted([*(PROJECT / "configs").glob("*.yaml"), *(PROJECT / "benchmarks/configs").glob("*.yaml")])
@@ -22,6 +23,8 @@ def config_file(tmp_path):
 def test_the_configs_that_come_with_the_project_are_valid(path):
     if path.name.startswith("distill_"):
         assert load_settings(TrainSettings, path).corpus
+    elif path.name.startswith("static_"):
+        assert load_settings(StaticSettings, path).corpus
     else:
         assert load_config(path).store
 

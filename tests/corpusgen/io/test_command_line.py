@@ -55,6 +55,10 @@ MISTAKES = {
     "distiller": {
         "version": "--none",
         "train": "none.yaml",
+        "static": "none.yaml",
+        "postprocess": "none.txt {tmp}/out.txt --normalize",
+        "combine": "none.txt none.bin {tmp}/out.txt",
+        "align-vectors": "none.txt none.bin {tmp}/out.txt",
         "info": "./none",
         "report": "./none",
         "encode": "./none words.jsonl -o {tmp}/words.parquet",

@@ -54,6 +54,26 @@ def test_an_arrow_buffer_is_written_as_its_bytes(files: Files):
     assert files.read("folder/file") == b"some bytes"
 
 
+def test_blocks_become_one_file(files: Files):
+    files.write("folder/file", b"old")
+    files.write_blocks("folder/file", (bytes([number]) * 1000 for number in range(256)))
+    assert files.read("folder/file") == b"".join(bytes([number]) * 1000 for number in range(256))
+    files.write_blocks("folder/empty", [])
+    assert files.read("folder/empty") == b""
+
+
+def test_a_file_whose_blocks_end_in_an_error_leaves_the_old_one(files: Files):
+    def blocks():
+        yield b"new"
+        raise ValueError("no more")
+
+    files.write("folder/file", b"old")
+    with pytest.raises(ValueError, match="no more"):
+        files.write_blocks("folder/file", blocks())
+    assert files.read("folder/file") == b"old"
+    assert (names(files, "folder"), unfinished(files, "folder")) == (["folder/file"], [])
+
+
 def test_write_replaces_what_was_there(files: Files):
     files.write("folder/file", b"a long first version")
     files.write("folder/file", b"second")

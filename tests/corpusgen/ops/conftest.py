@@ -1,11 +1,11 @@
-"""Stores of pairs, of triples and pairs, and of a recipe of another package, each made once for all tests."""
+"""Stores of pairs, of triples and pairs, of paragraphs, and of a recipe of another package, each made once."""
 
 import pytest
 
 from corpusgen.config.build import BuildConfig
 from corpusgen.corpus.build import build
 from corpusgen.engine import LocalExecutor
-from tests.testing import pair_builds, triple_builds
+from tests.testing import pair_builds, paragraph_builds, triple_builds
 
 OUTSIDE = "tests.extending.outside:RECIPE"
 
@@ -28,3 +28,9 @@ def both(tmp_path_factory):
 def outside(tmp_path_factory):
     """A store of a recipe of another package, whose rows have no target, no scores and no negatives."""
     return pair_builds.make(tmp_path_factory.mktemp("outside"), recipe=OUTSIDE)
+
+
+@pytest.fixture(scope="session")
+def paragraphs(tmp_path_factory):
+    """A store of paragraphs."""
+    return paragraph_builds.make(tmp_path_factory.mktemp("paragraphs"))

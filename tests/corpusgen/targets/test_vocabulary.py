@@ -11,8 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpusgen.tables import COUNTS, VOCABULARY
-from corpusgen.targets.vocabulary import count_words, make_vocabulary, merge_counts
+from corpusgen.tables import COUNTS, TOKEN_VOCABULARY, VOCABULARY
+from corpusgen.targets import vocabulary
+from corpusgen.targets.vocabulary import count_tokens, count_words, frequent_tokens, make_vocabulary, merge_counts
+from corpusgen.text.words import tokenize
 from tests.corpusgen.targets.support import sentence_table, texts, words_of
 
 
@@ -135,3 +137,65 @@ def test_vocabulary_does_not_depend_on_the_order_of_the_counts(counts, random):
 def test_an_impossible_vocabulary_is_refused(wrong):
     with pytest.raises(ValueError, match="vocabulary"):
         make_vocabulary(counts_table({"a": 1}), **wrong)
+
+
+# --- tokens of whole paragraphs ---
+
+
+@given(st.lists(st.text(max_size=30), max_size=12))
+def test_count_tokens_is_a_counter_of_all_tokens_in_lower_case(paragraphs):
+    tokens = tokenize(paragraphs, whole=True)
+    spans = zip(tokens.rows.tolist(), tokens.starts.tolist(), tokens.ends.tolist(), strict=True)
+    expected = Counter(paragraphs[row][start:end].lower() for row, start, end in spans)
+    columns = dict(zip(("token_starts", "token_ends"), tokens.columns(), strict=True))
+    found = count_tokens(pa.table({"text": pa.array(paragraphs, pa.string()), **columns}))
+    assert found.schema == COUNTS
+    assert as_dict(found) == expected
+    assert found["word"].to_pylist() == sorted(expected)
+
+
+def test_lower_case_is_that_of_python():
+    text = "ΟΔΟΣ İstanbul STRASSE 3.5 U.S. ,"
+    columns = dict(zip(("token_starts", "token_ends"), tokenize([text], whole=True).columns(), strict=True))
+    assert set(as_dict(count_tokens(pa.table({"text": [text], **columns})))) == set(text.lower().split())
+
+
+part_counts = st.lists(st.dictionaries(st.sampled_from("abcdefgé𝒳"), st.integers(1, 9)), max_size=8)
+
+
+@given(part_counts, st.integers(1, 20), st.integers(1, 8), st.integers(1, 6), st.randoms())
+def test_frequent_tokens_are_exact_in_any_order_and_however_few_words_fit_into_memory(
+    parts, min_count, size, most_words, random
+):
+    total: Counter[str] = sum((Counter(part) for part in parts), Counter())
+    ordered = sorted(total.items(), key=lambda pair: (-pair[1], pair[0]))
+    expected = [(word, count) for word, count in ordered if count >= min_count][:size]
+    random.shuffle(parts)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(vocabulary, "_ROWS_WORTH_MERGING", 1)
+        found = frequent_tokens(lambda: map(counts_table, parts), min_count, size, most_words)
+    assert found.schema == TOKEN_VOCABULARY
+    assert list(zip(found["word"].to_pylist(), found["count"].to_pylist(), strict=True)) == expected
+    assert found["rank"].to_pylist() == list(range(1, len(expected) + 1))
+
+
+def test_of_more_words_than_fit_only_some_are_in_memory_at_once():
+    """A hundred tables of 2,000 new words each never take the room of fifty, and the frequent one is found."""
+    in_use: list[int] = []
+    reads = 0
+
+    def tables() -> Iterator[pa.Table]:
+        nonlocal reads
+        reads += 1
+        for i in range(100):
+            table = pa.table([[f"{j:04d}-{i}" for j in range(2000)] + ["the"], [1] * 2001], schema=COUNTS)
+            yield table
+            in_use.append(pa.total_allocated_bytes() - before)
+
+    gc.collect()
+    before = pa.total_allocated_bytes()
+    found = frequent_tokens(tables, 2, 10, most_words=5_000)
+    assert found.to_pylist() == [{"word": "the", "count": 100, "rank": 1}]
+    assert reads > 5
+    one = next(tables())
+    assert max(in_use) < 50 * one.nbytes

@@ -116,6 +116,13 @@ class TestTable:
     def test_counts_what_the_parts_skipped(self, evaluation):
         assert "1,099 +1 skipped" in printed(table(evaluation))
 
+    def test_tells_items_by_subwords_apart(self, evaluation):
+        first = replace(evaluation.results[0], by_subwords=12)
+        several = replace(evaluation, results=[first, *evaluation.results[1:]])
+        assert "200 (12 by sub-words) +3 skipped" in printed(table(several))
+        assert "not in the vocabulary" in note(several)
+        assert "not in the vocabulary" not in note(evaluation)
+
     def test_stresses_the_better_one_only_when_intervals_are_apart(self, evaluation):
         lines = printed(table(evaluation), styles=True).splitlines()
         assert "\x1b[1m72.0 [71.0, 73.0]" in lines[2]

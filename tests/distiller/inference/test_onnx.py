@@ -99,10 +99,12 @@ def test_the_graph_of_a_model_that_corrects_the_frozen_one(head, tmp_path):
     session = onnxruntime.InferenceSession(tmp_path / "model.onnx")
     for count in (1, 5):
         texts, spans = some_items(count, seed=count)
-        found = dict(zip(("meaning", "context"), session.run(None, inputs_of(frozen, texts, spans)), strict=True))
-        for kind, vectors in found.items():
+        found = session.run(["meaning", "context"], inputs_of(frozen, texts, spans))
+        for kind, vectors in zip(("meaning", "context"), found, strict=True):
             near(vectors, model.encode(texts, spans, output=kind))
             assert np.abs(vectors - model.encode(texts, spans, output="baseline")).max() > 0.1
+        (of_texts,) = session.run(["sentence"], inputs_of(frozen, texts, [(0, len(text)) for text in texts]))
+        near(of_texts, model.encode_sentences(texts))
 
 
 @pytest.mark.slow

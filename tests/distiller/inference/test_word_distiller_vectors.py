@@ -127,7 +127,12 @@ def test_progress_follows_what_has_been_encoded(model, monkeypatch):
     monkeypatch.setattr(vectors_module, "_SENTENCES_AT_ONCE", 3)
     events, distil = [], vectors_module.VectorMaker.distil
     monkeypatch.setattr(rich.progress.Progress, "advance", lambda _, task, by: events.append(by))
-    monkeypatch.setattr(vectors_module.VectorMaker, "distil", lambda *given: events.append("encoded") or distil(*given))
+
+    def noted(*given, **named):
+        events.append("encoded")
+        return distil(*given, **named)
+
+    monkeypatch.setattr(vectors_module.VectorMaker, "distil", noted)
     texts, spans = some_items(7)
     for encode in (
         lambda: model.encode(texts, spans, show_progress=True),

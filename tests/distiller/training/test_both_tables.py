@@ -107,13 +107,13 @@ def test_the_losses_of_a_mixed_batch_are_those_of_plain_loops():
     sentence = [0, 1, 2, 3, 4, 5, 5, 7, 8, 9, 8, 11]
     facts = BatchFacts(torch.tensor(word), torch.zeros(rows, dtype=torch.bool), bits, torch.tensor(sentence))
     shares = {"same_word_share": 0.08, "context_same_word_share": 0.04}
-    weights = {"reconstruction": 0.3, "preservation": 2.0, "similar_share": 0.0}
-    objective = objective_of(chosen(batch_size=rows, contrast={**weights, **shares}))
+    terms = {"reconstruction": 0.3, "preservation": 2.0, "similar_share": 0.0, "sentence_temperature": 0.5}
+    objective = objective_of(chosen(batch_size=rows, contrast={**terms, **shares}))
     model = objective.new_model(LAYERS, DIMENSION).train()
-    for part in (model.meaning, model.context):
-        torch.nn.init.normal_(part.correction.maps, std=0.1)
+    for weights in model.parameters():
+        torch.nn.init.normal_(weights, std=0.1)
     losses = objective.losses(model, model, states, facts, TrainingPosition(0, 0, 0, rows), 1 / rows)
-    meaning, context, own = (vectors.detach().double() for vectors in (*model(states), model.own(states)))
+    meaning, context, in_sentence, own = (vectors.detach().double() for vectors in (*model(states), model.own(states)))
     has_word, has_context = ([bool(one & bit) for one in present] for bit in (0b0100, 0b1000))
     words = [(f"word {one}",) for one in word]
     contexts = [(*one, f"sentence {other}") for one, other in zip(words, sentence, strict=True)]
@@ -121,15 +121,18 @@ def test_the_losses_of_a_mixed_batch_are_those_of_plain_loops():
         loop_of_contrast(meaning, 1, 2, range(rows), words, 0.3, 0.08 * (rows - 1) * np.array(has_word)),
         loop_of_contrast(context, 3, 1, np.flatnonzero(has_context), contexts, 0.1, np.full(rows, 0.04 * (rows - 1))),
         2.0 * loop_of_preservation(meaning, own, word),
+        loop_of_contrast(in_sentence, 1, 2, range(rows), words, 0.5, np.zeros(rows))
+        + 2.0 * loop_of_preservation(in_sentence, own, word),
         0.3 * loop_of_reconstruction(meaning, context, own, present),
     ]
-    assert objective.term_names == ("meaning", "context", "preservation", "reconstruction")
+    assert objective.term_names == ("meaning", "context", "preservation", "sentence", "reconstruction")
     assert losses.tolist() == pytest.approx(expected, rel=1e-4)
 
 
 def test_terms_without_a_weight_are_left_out():
-    assert objective_of(chosen(contrast={})).term_names == ("meaning", "context", "preservation")
-    assert objective_of(chosen(contrast={"preservation": 0})).term_names == ("meaning", "context")
+    assert objective_of(chosen(contrast={})).term_names == ("meaning", "context", "preservation", "sentence")
+    neither = {"preservation": 0, "sentence_temperature": None}
+    assert objective_of(chosen(contrast=neither)).term_names == ("meaning", "context")
 
 
 def test_reconstruction_makes_meaning_and_context_add_up_at_any_strength(tmp_path):
@@ -142,7 +145,7 @@ def test_reconstruction_makes_meaning_and_context_add_up_at_any_strength(tmp_pat
         own = training.model.own(states)
         for _ in training.run():
             pass
-        meaning, context = training.model.eval()(states)
+        meaning, context, _ = training.model.eval()(states)
         return ((meaning + context) / 2 - own).square().mean().item()
 
     assert missed(10.0) < missed(0.0) / 5
@@ -193,7 +196,7 @@ def test_rows_of_both_tables_are_trained_on_and_held_out(tmp_path):
     for rows in (training._rows, training._held_out):
         assert 0 < (rows < TRIPLES).sum() < len(rows)
     *_, (_, _, found) = training.run()
-    assert found.terms.keys() == {"meaning", "context", "preservation", "reconstruction"}
+    assert found.terms.keys() == {"meaning", "context", "preservation", "sentence", "reconstruction"}
     assert found.loss == pytest.approx(sum(found.terms.values()))
 
 
@@ -217,7 +220,7 @@ def test_a_report_names_the_tables_and_shows_every_term(tmp_path):
     facts = RunFacts.read(run)
     page = Page(to_html(facts))
     trained_on = f"{facts.progress['trained_on']} rows"
-    for text in ("120", "hash triplestripl…", "200", "hash pairspairspa…", trained_on, "4 terms", "reconstruction"):
+    for text in ("120", "hash triplestripl…", "200", "hash pairspairspa…", trained_on, "5 terms", "reconstruction"):
         assert text in page.text, text
     assert "triples are" not in page.text
     resumed, _ = start(run.url, made_of=made_of, **options)

@@ -281,3 +281,20 @@ def test_a_run_on_s3_keeps_two_checkpoints_too(features, s3_root):
 def test_a_history_survives_a_checkpoint(half):
     state = unpacked(half.last())
     assert asdict(History(**state["history"])) == state["history"]
+
+
+def test_a_contrast_that_began_without_a_correction_for_sentences_resumes_without_one(tmp_path):
+    """Its checkpoints have no weights for it."""
+    run = RunFolder(str(tmp_path))
+
+    def settings(**contrast):
+        values = {"corpus": "nowhere", "output": str(tmp_path), "backbone": {"model": "none"}}
+        return TrainSettings.model_validate({**values, "objective": "contrast", "contrast": contrast})
+
+    run.ensure_same(settings(), {})
+    stored = json.loads((tmp_path / "settings.json").read_text())
+    del stored["contrast"]["sentence_temperature"]
+    (tmp_path / "settings.json").write_text(json.dumps(stored))
+    with pytest.raises(ConfigError, match=r"'sentence_temperature': None.* there, .*'sentence_temperature': 0.4.* now"):
+        run.ensure_same(settings(), {})
+    run.ensure_same(settings(sentence_temperature=None), {})

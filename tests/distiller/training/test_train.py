@@ -347,7 +347,8 @@ def test_triples_and_pairs_become_one_model(folder, both):
     counts = {table: open_product(str(folder / "both"), table).num_rows for table in ("triples", "pairs")}
     for table, count in counts.items():
         assert re.search(rf">{table}<.*?>{count}<", page, re.DOTALL)
-    assert list(losses(folder, "both")[0]) == ["step", "loss", "meaning", "context", "preservation", "reconstruction"]
+    names = ["step", "loss", "meaning", "context", "preservation", "sentence", "reconstruction"]
+    assert list(losses(folder, "both")[0]) == names
     progress = json.loads((run / "progress.json").read_text())
     assert sum(progress[name] for name in ("trained_on", "held_out", "left_out")) == sum(counts.values())
     assert f"{progress['left_out']:,} left out" in page  # rows that share a sentence with held-out ones

@@ -90,6 +90,15 @@ def test_layers_are_the_top_half_or_those_asked_for(tmp_path, depth, first, last
         assert shape_of(asked) == (layers, 24)
 
 
+@pytest.mark.parametrize("family", FAMILIES)
+def test_layers_above_the_one_after_the_last_are_not_loaded(family, folders):
+    lower = Backbone(BackboneSettings(model=folders[family], first_layer=0, last_layer=2))
+    whole = Backbone(BackboneSettings(model=folders[family], first_layer=0))
+    assert (lower.encoder.config.num_hidden_layers, whole.encoder.config.num_hidden_layers) == (3, 4)
+    texts, spans = some_items(5)
+    np.testing.assert_array_equal(lower.states(texts, spans)[0], whole.states(texts, spans)[0][:, :3])
+
+
 def test_it_is_frozen_and_drops_nothing_out(bert):
     assert not any(weight.requires_grad for weight in bert._model.parameters())
     assert not bert._model.training
@@ -110,8 +119,8 @@ def test_a_text_is_tokenised_once_whatever_is_asked_of_it(bert, monkeypatch):
     texts = ["the small river stood.", "a castle."]
     items = [(text, span) for text in texts for span in words_of(text)] * 3
     random.Random(0).shuffle(items)
-    tokenised, encoded = [], Backbone._encoded
-    monkeypatch.setattr(Backbone, "_encoded", lambda self, some: tokenised.extend(some) or encoded(self, some))
+    tokenised, encoded = [], Backbone.encoded
+    monkeypatch.setattr(Backbone, "encoded", lambda self, some: tokenised.extend(some) or encoded(self, some))
     states, _ = bert.states([text for text, _ in items], [span for _, span in items])
     assert sorted(tokenised) == sorted(texts)
     monkeypatch.undo()

@@ -90,9 +90,10 @@ def test_the_estimated_loss_counts_one_row_for_all_others():
 def test_an_untrained_model_gives_the_frozen_vectors(head):
     model = ResidualModel(LAYERS, DIMENSION, base_layers=2, head=head, heads=4).eval()
     states = torch.randn(5, LAYERS, DIMENSION)
-    meaning, context = model(states)
+    meaning, context, in_sentence = model(states)
     assert torch.equal(meaning, own_vectors(states[:, 2:]))
     assert torch.equal(context, model.own(states))
+    assert torch.equal(in_sentence, model.own(states))
     with pytest.raises(ValueError, match="top 5 of 4 layers"):
         ResidualModel(LAYERS, DIMENSION, base_layers=5)
 
@@ -104,6 +105,22 @@ def test_the_strength_of_the_correction_counts_in_use_but_not_in_training():
     states = torch.randn(5, LAYERS, DIMENSION)
     whole = model.train()(states).meaning - model.own(states)
     assert torch.allclose(model.eval()(states).meaning - model.own(states), 0.25 * whole, atol=1e-5)
+
+
+def test_words_in_a_sentence_have_a_correction_of_their_own():
+    model = ResidualModel(LAYERS, DIMENSION, base_layers=2).eval()
+    torch.nn.init.normal_(model.meaning.correction.maps)
+    torch.nn.init.normal_(model.sentence.correction.map)
+    states = torch.randn(5, LAYERS, DIMENSION)
+    model.fit(states)
+    base = states[:, -2:]
+    expected = base.mean(1) + (base - base.mean(0)).sum(1) @ model.sentence.correction.map
+    assert torch.allclose(model.in_sentence(states), expected, atol=1e-4)
+    assert torch.equal(model(states).in_sentence, model.in_sentence(states))
+    without = ResidualModel(LAYERS, DIMENSION, base_layers=2, with_sentence=False).eval()
+    torch.nn.init.normal_(without.meaning.correction.maps)
+    assert torch.equal(without.in_sentence(states), without(states).meaning)
+    assert torch.equal(without(states).in_sentence, without(states).meaning)
 
 
 def test_the_correction_is_as_strong_as_what_must_be_kept_allows(tmp_path):
@@ -244,9 +261,9 @@ def test_a_restart_goes_on_bit_for_bit(tmp_path, head):
     assert got == expected
 
 
-@pytest.mark.parametrize("head", ["linear", "transformer"])
-def test_a_saved_model_gives_the_same_vectors(tmp_path, head):
-    chosen = contrast(contrast={"head": head, "strength": 0.5}, max_epochs=1)
+@pytest.mark.parametrize(("head", "sentence"), [("linear", 0.4), ("transformer", 0.4), ("linear", None)])
+def test_a_saved_model_gives_the_same_vectors(tmp_path, head, sentence):
+    chosen = contrast(contrast={"head": head, "strength": 0.5, "sentence_temperature": sentence}, max_epochs=1)
     training = Training(chosen, made_pairs(tmp_path))
     *_, (_, _, validation) = training.run()
     saved = SavedModel.of(training.model, chosen, range(1, LAYERS + 1), {}, vars(validation))
@@ -254,8 +271,11 @@ def test_a_saved_model_gives_the_same_vectors(tmp_path, head):
     loaded = saved.word_model().eval()
     for mine, theirs in zip(training.model.eval()(states), loaded(states), strict=True):
         assert torch.equal(mine, theirs)
+    assert torch.equal(loaded(states).in_sentence, loaded(states).meaning) == (sentence is None)
+    assert saved.config["format"] == (1 if sentence is None else 2)  # versions before know no such correction
     assert torch.equal(loaded.own(states), own_vectors(states[:, LAYERS // 2 :]))
     assert "Strength of the correction: 0.5" in saved.card
+    assert ("whole texts" in saved.card) == (sentence is not None)
 
 
 def test_heads_count_only_where_there_are_any():
@@ -269,7 +289,7 @@ def test_what_a_corpus_must_have():
     check_fits(contrast(), WORDS)
     with pytest.raises(ConfigError, match=r"negative in the sentence of the original.*set objective to contrast"):
         check_fits(settings(), DISCOURSE)
-    assert objective_of(contrast()).term_names == ("meaning", "context", "preservation")
+    assert objective_of(contrast()).term_names == ("meaning", "context", "preservation", "sentence")
 
 
 def test_what_is_said_of_held_out_pairs():

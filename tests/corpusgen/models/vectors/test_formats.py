@@ -40,7 +40,7 @@ def test_more_words_than_there_are_is_all_of_them(tmp_path):
 def test_words_of_a_matrix_may_have_any_name(tmp_path):
     path = write(tmp_path, "npy")
     (tmp_path / "vectors.words").rename(tmp_path / "elsewhere")
-    with pytest.raises(StageError, match=r"no file with its words.*vectors\.txt or .*vectors\.words"):
+    with pytest.raises(StageError, match=r"no file with its words.*\.words\.txt, .*\.txt or .*\.words"):
         open_vectors(path)
     with pytest.raises(StageError, match="nowhere: cannot read the words: No such file"):
         open_vectors(path, words=str(tmp_path / "nowhere"))
@@ -112,7 +112,10 @@ def binary_word2vec():
     [
         (None, "no such file of word vectors"),
         (b"", "is empty"),
-        (binary_word2vec(), r"unknown format; supported are fastText \.bin"),
+        (binary_word2vec()[:-3], "2 words expected, 1 found: it is damaged"),
+        (binary_word2vec().replace(b"2 3", b"1 3"), "1 words expected, more found: it is damaged"),
+        (b"2 3\na " + np.full(6, np.nan, "<f4").tobytes(), "a vector after row 0 is not a number"),
+        (b"9 3\na " + bytes(12) + b"\xff" * 200_000, "9 words expected, 1 found"),
         (b"PK\x03\x04\x14\0\0\0", "unknown format"),
         (gzip.compress(b"\x93NUMPY\x01\0", mtime=0), "Unpack it first"),
         (gzip.compress(b"\xba\x16\x4f\x2f\x0c\0\0\0", mtime=0), "Unpack it first"),

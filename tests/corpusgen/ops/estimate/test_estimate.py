@@ -323,6 +323,42 @@ def test_triples_and_pairs_are_estimated_together(folder, small_pieces):
     assert sentences[0] > 1000 > sentences[1]  # those of the harvest, and those that pairs are made of
 
 
-def test_a_recipe_of_another_package_is_refused_by_name(stories):
-    with pytest.raises(CorpusgenError, match="only words, discourse and words\\+discourse can be estimated"):
-        estimate(of_stories(stories, 10, recipe="tests.extending.outside:RECIPE"))
+@pytest.mark.parametrize("recipe", ["tests.extending.outside:RECIPE", "discourse+paragraphs"])
+def test_other_recipes_are_refused_by_name(stories, recipe):
+    with pytest.raises(CorpusgenError, match=r"only words, discourse, words\+discourse and paragraphs can be"):
+        estimate(of_stories(stories, 10, recipe=recipe))
+
+
+@pytest.fixture(scope="module")
+def long_paragraphs(tmp_path_factory):
+    """Lines of one to five sentences."""
+    folder = tmp_path_factory.mktemp("long")
+    chance = np.random.default_rng(5)
+    texts = iter(support.sentences(9000, seed=7))
+    lines = [" ".join(next(texts) for _ in range(chance.integers(1, 6))) for _ in range(2500)]
+    (folder / "text.txt").write_text("\n".join(lines) + "\n")
+    return folder
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_paragraphs_that_are_built_lie_in_the_intervals(long_paragraphs, monkeypatch, whole):
+    if not whole:
+        monkeypatch.setattr(source, "PIECE_BYTES", 20_000)
+        monkeypatch.setattr(source, "PIECES", 16)
+    values = {"store": str(long_paragraphs / "store"), "recipe": "paragraphs", "language": {"identify": False}}
+    values |= {"source": {"kind": "text", "paths": [str(long_paragraphs / "*.txt")], "unit_bytes": 50_000}}
+    config = BuildConfig.model_validate(values)
+    found = estimate(config)
+    store = build(config, LocalExecutor())
+    totals = {pass_store.name: PassStatus(pass_store).refresh() for pass_store in store.passes()}
+    assert (found.share_read == 1) == whole
+    assert [(stage.pass_name, stage.stage) for stage in found.stages] == [
+        *[("paragraphs", "read"), ("paragraphs", "segment"), ("tokens", "merge")]
+    ]
+    for table in found.tables:
+        made = totals[table.pass_name].rows[table.table]
+        assert table.rows.low <= made <= table.rows.high, table
+        commits = store.pass_store(table.pass_name).commits()
+        size = sum(commit.parts[table.table].bytes for commit in commits if table.table in commit.parts)
+        assert table.bytes.low * 0.8 <= size <= table.bytes.high * 1.2, table
+    assert "targets" not in next(lines(found))

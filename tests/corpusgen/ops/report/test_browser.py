@@ -153,3 +153,16 @@ def test_a_pair_without_a_negative_has_two_sentences(open_page, pairs, tmp_path)
     assert page.locator(".list mark.negative").count() == 0
     assert page.locator(".list mark.target, .list mark.positive").all_text_contents() == ["flood", "flood"]
     assert_fits(page, 1280)
+
+
+def test_paragraphs_are_searched_without_a_field_for_words(open_page, paragraphs, tmp_path):
+    write_report(paragraphs.url, tmp_path / "report.html")
+    page = open_page(tmp_path / "report.html")
+    assert page.locator(".list .row").count() == 10
+    assert page.locator(".list mark").count() == 0
+    assert page.locator("[name=target]").count() == 0
+    page.locator("[name=text]").fill("herons nest")
+    shown = page.locator(".list .row p").all_text_contents()
+    assert shown
+    assert all("herons nest" in text for text in shown)
+    assert_fits(page, 1280)

@@ -140,11 +140,11 @@ def test_a_training_without_negatives_has_four_terms(tmp_path, features):
 def test_a_training_on_pairs_explains_its_own_figures(tmp_path):
     run = train(str(tmp_path / "run"), made_pairs(tmp_path / "features"), objective="contrast", max_epochs=1)
     page = page_of(run)
-    for text in ("contrast", "3 terms", "InfoNCE", "of those with a negative", "the same word in another document"):
+    for text in ("contrast", "4 terms", "InfoNCE", "of those with a negative", "the same word in another document"):
         assert text in page.text, text
     for text in ("triple", "Mean squared errors", "Other terms", "the original's own word"):
         assert text not in page.text, text
-    assert page.count("path", "curve training") == 1 + 3
+    assert page.count("path", "curve training") == 1 + 4
     assert_pictures_speak(page)
 
 
