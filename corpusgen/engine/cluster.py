@@ -14,7 +14,7 @@ import ray
 from ray.exceptions import AuthenticationError
 
 from corpusgen.config.run import Resources
-from corpusgen.engine.ray_compat import autoscaling_status, draining_node_ids, loopback_only
+from corpusgen.engine.ray_compat import autoscaling_status, draining_node_ids, loopback_only, names_dead_node
 from corpusgen.errors import CorpusgenError
 
 # Each stage of a pass keeps a worker, and most of them wait most of the time. In a Ray started on this machine, the
@@ -160,5 +160,5 @@ def draining_nodes() -> set[str]:
 def died_with_its_node(error: Exception, node: str | None) -> bool:
     """Return whether a worker died with its node; if the node is unknown, only the text of Ray's error can tell."""
     if node is None:
-        return "its node died" in str(error)
+        return names_dead_node(error)
     return node not in {one["NodeID"] for one in ray.nodes() if one["Alive"]}

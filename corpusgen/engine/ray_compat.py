@@ -69,6 +69,15 @@ def draining_node_ids() -> set[str]:
     return set(get()) if get else set()
 
 
+def names_dead_node(error: Exception) -> bool:
+    """Return whether Ray's error says that an actor died because its node did.
+
+    Private: the words of the message. The error has no field for it, and an actor that has never answered is on a node
+    that only Ray knows. Without them: such a death counts as a failed start, of which a stage may have few in a row.
+    """
+    return "because its node has died" in str(error)
+
+
 def lacks_dashboard() -> bool:
     """Return whether this process runs a node of a Ray without a dashboard.
 

@@ -1,9 +1,11 @@
 """Several Ray nodes on this machine: which of them work, and what becomes of a run when they come and go."""
 
+import tempfile
 import threading
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar
 
 import pyarrow as pa
@@ -12,8 +14,10 @@ import ray
 from ray._private.state import actors
 from ray._raylet import GcsClient
 from ray.core.generated.autoscaler_pb2 import DRAIN_NODE_REASON_PREEMPTION
+from ray.exceptions import RayActorError
 
 from corpusgen.engine import Pass, RunSettings, Stage
+from corpusgen.engine.cluster import died_with_its_node
 from corpusgen.engine.passes import run_pass
 from corpusgen.engine.ray_executor import RayExecutor
 from corpusgen.store import CommittedTable, Store
@@ -179,14 +183,42 @@ def test_a_node_that_is_taken_away_with_notice_finishes_what_it_has(cluster, und
     assert committed_files(tmp_path / "store") == committed_files(undisturbed)
 
 
+def test_an_actor_that_has_never_answered_is_known_to_have_died_with_its_node(cluster):
+    @ray.remote(num_cpus=1, resources={"doomed": 1}, max_restarts=0)
+    class Starting:
+        def __init__(self, started):
+            started.touch()
+            time.sleep(600)
+
+        def ready(self):
+            pass
+
+    with tempfile.TemporaryDirectory() as folder:
+        started = Path(folder) / "started"
+        node = cluster.add_node(num_cpus=1, resources={"doomed": 1})
+        answer = Starting.remote(started).ready.remote()
+        while not started.exists():
+            time.sleep(0.05)
+        cluster.remove_node(node, allow_graceful=False)
+        with pytest.raises(RayActorError) as caught:
+            ray.get(answer, timeout=60)
+    assert died_with_its_node(caught.value, None)
+
+
 def test_workers_and_nodes_may_die_all_the_time(cluster, tmp_path):
     """Four nodes; rows so large that they wait between stages where they were made, and are lost with the node."""
-    run_demo(tmp_path / "loop", units=60, ballast=10_000)
-    watcher = Watcher()
-    with more(cluster, 2, num_cpus=6), Killer(cluster, seconds=3) as killer:
-        settings = {"units": 60, "workers": 4, "ballast": 10_000, "seconds": 1}
+    run_demo(tmp_path / "loop", units=120, ballast=10_000)
+    watcher, enough, victims = Watcher(), tmp_path / "enough", []
+
+    def count(victim):
+        victims.append(victim)
+        if len(victims) == 5:
+            enough.touch()
+
+    with more(cluster, 2, num_cpus=6), Killer(cluster, seconds=3, say=count):
+        settings = {"units": 120, "workers": 4, "ballast": 10_000, "seconds": 1, "slow_until": str(enough)}
         run_demo(tmp_path / "store", RayExecutor(progress=watcher), **settings)
-    assert len(killer.killed) >= 4
+    assert enough.exists()
     assert sum(stage.deaths for stage in watcher.tally.stages) > 0
     assert_whole(tmp_path / "store")
     assert committed_files(tmp_path / "store") == committed_files(tmp_path / "loop")
