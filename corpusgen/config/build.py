@@ -141,7 +141,9 @@ class DiscourseSettings(Section):
         description="skip sentences that occur in this many documents of a unit, apart from names and numbers; null: "
         "keep them",
     )
-    unit_pairs: int = Field(10_000, ge=1, description="number of pairs in a unit of work")
+    unit_pairs: int = Field(
+        10_000, ge=1, description="number of pairs in a unit of work; larger if there would be more than 100 units"
+    )
 
 
 class ParagraphSettings(Section):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from corpusgen.config.build import BuildConfig, DiscourseSettings
@@ -29,6 +30,7 @@ _REPEATS = Reads(("harvest", "sentences"), whole=("vocabulary", "vocabulary"))
 _PAIRING = Reads(("repeats", "repeats"))
 _FETCH = Reads(("harvest", "sentences"), whole=PAIRING)
 _PAIRS = Reads(PAIRING, whole=CHOSEN)
+_MOST_PAIRS_UNITS = 100  # each looks through all chosen sentences: more units would make the work quadratic
 
 
 def _repeats(config: BuildConfig, store: Store, stages: list[Stage]) -> Pass:
@@ -70,7 +72,9 @@ def _fetch_stages(config: BuildConfig, store: Store) -> list[Stage]:
 
 def _pairs(config: BuildConfig, store: Store, stages: list[Stage]) -> Pass:
     """Plan the pass that writes the pairs, with their sentences."""
-    slices = with_whole(_PAIRS, row_slices(parts_of(_PAIRS, store), config.discourse.unit_pairs), store)
+    choice = parts_of(_PAIRS, store)
+    per_unit = max(config.discourse.unit_pairs, math.ceil(sum(part["rows"] for part in choice) / _MOST_PAIRS_UNITS))
+    slices = with_whole(_PAIRS, row_slices(choice, per_unit), store)
     return Pass(DISCOURSE.pass_name, stages, slices, {DISCOURSE.table: PAIRS})
 
 

@@ -245,6 +245,13 @@ def test_a_store_of_words_goes_on_although_there_are_settings_of_discourse(tmp_p
     assert_whole(run(tmp_path, recipe="words", discourse={}))
 
 
+def test_units_of_pairs_grow_rather_than_be_too_many(tmp_path, monkeypatch):
+    monkeypatch.setattr("corpusgen.corpus.recipes.discourse._MOST_PAIRS_UNITS", 2)
+    store = run(tmp_path, discourse={**support.settings(tmp_path)["discourse"], "unit_pairs": 1})
+    assert len(store.pass_store("pairs").committed()) == 2
+    assert_whole(store)
+
+
 # --- refusals ---
 
 
