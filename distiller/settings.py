@@ -27,7 +27,9 @@ class BackboneSettings(Section):
         None, ge=1, description="tokens per batch, including padding; default: chosen for the device"
     )
     dtype: Literal["auto", "float32", "float16", "bfloat16"] = Field(
-        "auto", description="auto: float16 on a GPU, float32 on a CPU"
+        "auto",
+        description="auto: float16 on a GPU, float32 on a CPU; on a CPU with instructions for it, bfloat16 is twice as "
+        "fast",
     )
 
 

@@ -21,10 +21,10 @@ from distiller.static.files import Format
 from distiller.static.settings import StaticSettings
 from distiller.static.vectors import StaticVectors
 
-KINDS = ("ase", "x2static")
+KINDS = ("ase", "x2static", "skipgram")
 MAY_CHANGE = {"corpus", "output", "workers", "device"}
 """Settings that do not determine the result; what the corpus holds does, not where it is."""
-MAY_CHANGE_IN_X2STATIC = {"checkpoint_steps", "cache", "max_failures"}
+MAY_CHANGE_IN_TRAININGS = {"checkpoint_steps", "cache", "max_failures"}
 ENDINGS: Mapping[Format, str] = {"text": ".txt", "binary": ".bin", "npy": ".npy", "model2vec": ""}
 _SETTINGS, _RESULT, _CARD, _WORK = "settings.json", "result.json", "README.md", "work"
 
@@ -103,9 +103,8 @@ def _tied(settings: StaticSettings, content: Mapping[str, Any]) -> dict[str, Any
     """Return what determines the result: the settings of its own kind, and what they name as it is now."""
     others = {kind for kind in KINDS if kind != settings.kind}
     tied: dict[str, Any] = settings.model_dump(mode="json", exclude=MAY_CHANGE | others)
-    if settings.kind == "x2static":
-        tied["x2static"] = {
-            name: value for name, value in tied["x2static"].items() if name not in MAY_CHANGE_IN_X2STATIC
-        }
+    if settings.kind != "ase":
+        own: dict[str, Any] = tied[settings.kind]
+        tied[settings.kind] = {name: value for name, value in own.items() if name not in MAY_CHANGE_IN_TRAININGS}
     tied["backbone"].pop("model")  # a folder may move; `content` identifies it
     return json.loads(json.dumps({**tied, "made of": content}))  # type: ignore[no-any-return]

@@ -1,14 +1,11 @@
 """`distiller train`: compute the features, train on them with Ray Train, and write the model for users.
 
-The same command resumes from what it finds: committed features, the last checkpoint, or a finished model. Ray Train
-starts the workers, connects them and restarts them when one dies. Checkpoints are our own files: Ray does not replace
-its list of checkpoints atomically, so a job killed at the wrong moment could not be resumed.
+The same command resumes from what it finds: committed features, the last checkpoint, or a finished model.
 """
 
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -16,18 +13,17 @@ from typing import Any
 from corpusgen.config.run import RunSettings, WorkerSettings
 from corpusgen.engine.cluster import available_cores, is_this_machine, may_grow, ray_cluster
 from corpusgen.engine.progress import terminal_progress
-from corpusgen.engine.ray_compat import leave_out_cleaner
 from corpusgen.engine.ray_executor import RayExecutor
-from corpusgen.errors import ConfigError, CorpusgenError, StoreError
-from corpusgen.io.lock import LockLostError, held
+from corpusgen.errors import ConfigError, StoreError
+from corpusgen.io.lock import held
 from corpusgen.store import Store
 from corpusgen.store.products import BOTH
 from distiller.settings import FeatureSettings, TrainSettings
 from distiller.training.charts import loss_chart, rates_chart
 from distiller.training.checkpoints import unpacked
-from distiller.training.interrupt import ended_by_ctrl_c
 from distiller.training.loop import training_split
 from distiller.training.progress import board
+from distiller.training.ray_train import explained, fit, gpus
 from distiller.training.report import write_report
 from distiller.training.run_folder import History, RunFolder, to_csv
 from distiller.training.worker import Instructions, find_rate_part, train_part
@@ -60,7 +56,7 @@ def train(settings: TrainSettings, address: str | None = None, say: Say = print)
             with board() as shown:
                 problem = _fit(train_part, settings, {"instructions": replace(instructions, board=shown)})
         if problem:
-            raise _explained(problem)
+            raise explained(problem)
         lock.check()
         _write_model(run, settings, contents, say)
         return folder
@@ -160,17 +156,17 @@ def _feature_settings(settings: TrainSettings, table: str) -> FeatureSettings:
 def _check_room(settings: TrainSettings, address: str | None, say: Say) -> None:
     import ray
 
-    gpus = _gpus()
-    if gpus and settings.workers > gpus:
-        raise ConfigError(f"workers: {settings.workers}, but the cluster has {gpus} GPUs")
+    found = gpus()
+    if found and settings.workers > found:
+        raise ConfigError(f"workers: {settings.workers}, but the cluster has {found} GPUs")
     cpus = int(ray.cluster_resources().get("CPU", 0))
     if len(ray.nodes()) == 1:
         cpus = min(cpus, available_cores())
     remedy = ""
-    if not gpus and not is_this_machine(address) and may_grow():
+    if not found and not is_this_machine(address) and may_grow():
         remedy = "; training uses the nodes present when it starts: add nodes first (min_workers, docs/cluster.md)"
         say(f"the cluster has no GPUs at the moment{remedy}")
-    if not gpus and settings.workers > cpus:
+    if not found and settings.workers > cpus:
         raise ConfigError(f"workers: {settings.workers}, but there are {cpus} CPUs{remedy}")
 
 
@@ -200,7 +196,7 @@ def _any_of(contents: Contents) -> Mapping[str, Any]:
 
 def _make_features(settings: TrainSettings, tables: Iterable[str], say: Say) -> None:
     """Compute the features of the corpus that do not exist yet."""
-    run = features_run(_gpus())
+    run = features_run(gpus())
     with RayExecutor(run, terminal_progress()) as executor:
         for table in tables:
             make_features(
@@ -217,40 +213,5 @@ def features_run(gpus: int) -> RunSettings:
     return RunSettings(workers={"features": WorkerSettings(gpus=1, max_workers=gpus)} if gpus else {})
 
 
-def _gpus() -> int:
-    """Return the number of GPUs in the cluster now."""
-    import ray
-
-    return int(ray.cluster_resources().get("GPU", 0))
-
-
 def _fit(part: Callable[[dict[str, Any]], Any], settings: TrainSettings, config: dict[str, Any]) -> Any:
-    """Run a function in all workers and return the result of the first."""
-    from ray.train import FailureConfig, RunConfig, ScalingConfig
-    from ray.train.torch import TorchTrainer
-
-    with tempfile.TemporaryDirectory() as nothing_is_kept:
-        trainer = TorchTrainer(
-            part,
-            train_loop_config=config,
-            scaling_config=ScalingConfig(num_workers=settings.workers, use_gpu=_gpus() > 0),
-            run_config=RunConfig(
-                storage_path=nothing_is_kept,
-                failure_config=FailureConfig(max_failures=settings.max_failures),
-            ),
-        )
-        leave_out_cleaner(trainer)
-        with ended_by_ctrl_c(trainer):
-            try:
-                return trainer.fit().return_value
-            except Exception as error:
-                failures = getattr(error, "worker_failures", {}).values()
-                known = next((failure for failure in failures if isinstance(failure, CorpusgenError)), None)
-                raise _explained(known or CorpusgenError(f"training failed: {error}")) from error
-
-
-def _explained(problem: CorpusgenError) -> CorpusgenError:
-    """Return the error that ended the workers, with advice to run the command again where that helps."""
-    if isinstance(problem, ConfigError | LockLostError):
-        return problem
-    return CorpusgenError(f"{problem}\nrun the same command again to resume from the last checkpoint")
+    return fit(part, config, settings.workers, settings.max_failures)

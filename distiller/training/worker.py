@@ -11,9 +11,8 @@ from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
 
 import numpy as np
-import torch.distributed as dist
 
-from corpusgen.errors import ConfigError, CorpusgenError, StoreError, StoreUnavailableError
+from corpusgen.errors import ConfigError, CorpusgenError
 from corpusgen.io.lock import Lock
 from corpusgen.io.node_cache import cache_folder
 from corpusgen.store import CommittedTable, Store
@@ -23,6 +22,7 @@ from distiller.training.checkpoints import unpacked
 from distiller.training.data import FeatureChunk, JoinedSources, MappedFeatures, Source
 from distiller.training.loop import Training, Validation
 from distiller.training.online import OnlineFeatures
+from distiller.training.ray_train import EndedTogetherError, by_first
 from distiller.training.report import refresh_report
 from distiller.training.run_folder import History, RunFolder
 from distiller.training.tensorboard import TensorBoard
@@ -55,7 +55,7 @@ def train_part(config: dict[str, Any]) -> CorpusgenError | None:
     """Train in step with the other workers from the last checkpoint; return the error that a retry would not help."""
     try:
         _train(config["instructions"])
-    except _EndedTogetherError as end:
+    except EndedTogetherError as end:
         return end.problem
     except ConfigError as error:  # all workers raise the same
         return error
@@ -159,35 +159,8 @@ def feature_chunks(features: Features, rows: CommittedTable, product: Product) -
         yield FeatureChunk([product.group_of(id_) for id_ in ids], states, facts.next(ids))
 
 
-class _EndedTogetherError(Exception):
-    """The error that ends all workers, because the first one cannot continue."""
-
-    def __init__(self, problem: CorpusgenError) -> None:
-        super().__init__(str(problem))
-        self.problem = problem
-
-
 def _by_first(training: Training, act: Callable[[], T]) -> T | None:
-    """Act in the first worker and return the result in all, so that all of them see the same checkpoint.
-
-    An error of the first worker ends all of them. Otherwise the others would wait for it in the next step.
-    """
-    box: list[Any] = [None]
-    if training.rank == 0:
-        try:
-            box = [act()]
-        except StoreUnavailableError:
-            raise  # Ray restarts the workers, and the store may be back by then
-        except CorpusgenError as error:
-            box = [error]
-        except OSError as error:
-            box = [StoreError(f"{training.settings.output}: {error.strerror or error}")]
-    if training.workers > 1:
-        dist.broadcast_object_list(box, src=0)
-    if isinstance(box[0], CorpusgenError):
-        raise _EndedTogetherError(box[0])
-    found: T | None = box[0]
-    return found
+    return by_first(training.rank, training.workers, training.settings.output, act)
 
 
 class _Reporter:

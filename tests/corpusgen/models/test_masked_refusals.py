@@ -70,7 +70,8 @@ def test_a_tokenizer_that_cannot_do_it_is_refused(copied):
         MaskedPredictor(str(folder))
 
 
-def test_devices_and_types(folders):
+def test_devices_and_types(folders, monkeypatch):
+    monkeypatch.setattr("corpusgen.models.encoders.cpu_has_bfloat16", lambda: False)
     folder = str(folders["bert"])
     with pytest.raises(StageError, match="bfloat16 is many times slower"):
         MaskedPredictor(folder, device="cpu", dtype="bfloat16")

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from corpusgen.errors import ConfigError, StageError
+from corpusgen.models.encoders import cpu_has_bfloat16
 from corpusgen.models.spans import ReadText
 from distiller.settings import BackboneSettings
 from distiller.words import backbone as module
@@ -282,7 +283,18 @@ def test_nan_is_an_error_that_says_what_to_do(folders):
         broken.states(["the river."], [(4, 9)])
 
 
-def test_errors_that_the_user_can_put_right(folders, tmp_path):
+@pytest.mark.skipif(not cpu_has_bfloat16(), reason="this CPU has no instructions for bfloat16")
+def test_a_cpu_with_bfloat16_gives_nearly_the_same_states(folders):
+    states = [
+        Backbone(BackboneSettings(model=folders["bert"], dtype=dtype), device="cpu").states(["the river."], [(4, 9)])[0]
+        for dtype in ("float32", "bfloat16")
+    ]
+    assert not np.array_equal(*states)
+    np.testing.assert_allclose(*states, atol=0.1)
+
+
+def test_errors_that_the_user_can_put_right(folders, tmp_path, monkeypatch):
+    monkeypatch.setattr("corpusgen.models.encoders.cpu_has_bfloat16", lambda: False)
     model = folders["bert"]
     with pytest.raises(StageError, match="no such folder"):
         Backbone(BackboneSettings(model=str(tmp_path / "absent")))
