@@ -184,6 +184,7 @@ def _score_relations(relations: Sequence[Relation], vectors: WordTable) -> TaskR
         skipped=[*result.skipped, *left_out],
         item_indices=np.stack([usable[result.item_indices[:, 0]], result.item_indices[:, 1]], axis=1),
         by_subwords=sum(by_subwords),
+        published=STATIC[_RELATIONS],
     )
 
 
@@ -231,7 +232,8 @@ def _score_analogies(
     semantic = [index for index, analogy in enumerate(analogies) if not analogy.section.startswith("gram")]
     named = [(f"{name} semantic", semantic), (f"{name} syntactic", syntactic)] if syntactic and semantic else []
     parts = [answered(part, judged(indices)) for part, indices in named]
-    return replace(answered(name, judged(range(len(analogies)), unread)), parts=parts)
+    whole = answered(name, judged(range(len(analogies)), unread))
+    return replace(whole, parts=parts, published=STATIC.get(name, {}))
 
 
 def solve(matrix: Vectors, questions: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

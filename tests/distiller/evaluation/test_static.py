@@ -54,13 +54,17 @@ def test_similarities_are_scored_by_rank_and_words_without_a_vector_are_named(tm
     ]
 
 
-def test_similarities_stand_beside_what_is_published(tmp_path):
+def test_scores_stand_beside_what_is_published(tmp_path):
     write(tmp_path, "EN-RG-65.txt", "a b 4", "a c 3")
+    write(tmp_path, "EN-SIMVERB-3500.txt", "a b 4", "a c 3")
     write(tmp_path, "EN-MEN-TR-3k.txt", "a b 4", "a c 3")
-    rg65, men = run(tmp_path, {"a": [1, 0], "b": [1, 0.1], "c": [0, 1]})
-    assert rg65.published == {"X2Static BERT-12 para": 0.7555, "ASE BERT-12 best layer": 0.6948}
-    assert men.published == {}
-    assert STATIC["RW"] == {"X2Static BERT-12 para": 0.5299, "ASE BERT-12 best layer": 0.4343}
+    write(tmp_path, "questions-words.txt", ": family", "a b c a")
+    found = {result.task: result.published for result in run(tmp_path, {"a": [1, 0], "b": [1, 0.1], "c": [0, 1]})}
+    assert found["RG-65"]["X2Static BERT-12 para"] == 0.7555
+    assert found["MEN"] == {"dynamic skip-gram BERT-12": 0.762, "ASE BERT-12 layer 12": 0.663}
+    assert found["Google analogies"]["dynamic skip-gram BERT-12"] == 0.758
+    assert found["SimVerb-3500"]["ASE BERT-12 layer 3"] == 0.3889
+    assert set(STATIC["RW"]) == {*found["RG-65"], *found["MEN"]}
 
 
 def test_a_word_as_written_comes_before_its_lower_case(tmp_path):
