@@ -26,6 +26,10 @@ def static(
         Literal["text", "binary", "npy", "model2vec"],
         typer.Option("--format", help="Format of the vectors. Run again with another one to have both."),
     ] = "text",
+    data: Annotated[
+        str | None,
+        typer.Option(help="Folder of benchmarks: cards and report.html get scores.", metavar="FOLDER"),
+    ] = None,
     overrides: Overrides = None,
     show_config: ShowConfig = False,
 ) -> None:
@@ -46,13 +50,15 @@ def static(
     from distiller.static.job import run
 
     with ExitStack() as stack:
-        result = run(settings, lambda method: _executor(method, executor, address, stack), form, say)
+        result = run(settings, lambda method: _executor(method, executor, address, stack), form, say, data)
     files = [f"{settings.output.rstrip('/')}/{name}" for name in result["files"]]
     for path, facts in zip(files, result["files"].values(), strict=True):
         left_out = f" ({facts['left out']:,} that files cannot hold are left out)" if facts["left out"] else ""
         say(f"{facts['words']:,} words, {facts['dimension']} dimensions{left_out}: {path}")
     say(f'in Python: from distiller import StaticVectors; StaticVectors.load("{files[0]}").nearest("river")')
-    say(f"to score them: distiller evaluate --static {files[0]} --data eval")
+    say(f"how they were made, and some words with their neighbours: {settings.output.rstrip('/')}/report.html")
+    if data is None:
+        say(f"to score them: distiller evaluate --static {files[0]} --data eval")
 
 
 def _executor(method: Method, name: str, address: str | None, stack: ExitStack) -> tuple[Executor, RunSettings]:

@@ -14,6 +14,7 @@ from corpusgen.config.run import RunSettings
 from corpusgen.engine.passes import Executor
 from corpusgen.io.lock import held
 from corpusgen.store import Store
+from distiller.evaluation.static import find_static_tasks
 from distiller.static.files import Format
 from distiller.static.inputs import Inputs, read_inputs
 from distiller.static.output import Made, Output
@@ -62,6 +63,7 @@ def run(
     executor_for: Callable[[Method], tuple[Executor, RunSettings]],
     form: Format = "text",
     say: Say = print,
+    data: str | None = None,
 ) -> dict[str, Any]:
     """Make static vectors, or resume making them.
 
@@ -70,6 +72,7 @@ def run(
         executor_for: Returns the executor for a method that is ready to start, and the settings of its run.
         form: The format of the files.
         say: Receives lines for the user.
+        data: A folder of benchmarks to score the vectors on; cards and the page have the scores.
 
     Returns:
         The content of `result.json`: the files and what there is to say about them.
@@ -78,6 +81,8 @@ def run(
         ConfigError: If something in the settings cannot work, or `output` belongs to others.
         StoreError: If the corpus or the work so far cannot be used.
     """
+    if data is not None:
+        find_static_tasks(data)  # so that a wrong folder is noticed before hours of work
     output = Output(settings.output)
     method, inputs = prepare(settings)
     content = {**inputs.content, **method.content}
@@ -88,4 +93,4 @@ def run(
         output.begin(settings, content)
         output.store.ensure_corpus(content)
         made = method.make(output.store, *executor_for(method), say)
-        return output.write(made, form)
+        return output.write(made, form, settings, data)

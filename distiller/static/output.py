@@ -18,6 +18,8 @@ from corpusgen.store import Store
 from corpusgen.store.store import differences
 from distiller.static.card import Card
 from distiller.static.files import Format
+from distiller.static.report import TableShown, write_report
+from distiller.static.scores import scored
 from distiller.static.settings import StaticSettings
 from distiller.static.vectors import StaticVectors
 
@@ -82,18 +84,26 @@ class Output:
         if not self.files.create(_SETTINGS, json.dumps(_tied(settings, content), indent=1).encode()):
             self.check(settings, content)
 
-    def write(self, made: Made, form: Format) -> dict[str, Any]:
-        """Write all tables in a format, with cards, then result.json; return its content."""
+    def write(self, made: Made, form: Format, settings: StaticSettings, data: str | None = None) -> dict[str, Any]:
+        """Write all tables in a format, with cards, a page, then result.json; return its content.
+
+        With a folder of benchmarks as `data`, cards and page have scores.
+        """
         written: dict[str, Any] = {}
+        shown: list[TableShown] = []
         for name, load in made.tables.items():
             kept, left_out = load().writable()
-            card = Card(made.title, {**made.facts, "table": name} if len(made.tables) > 1 else made.facts)
             path = f"{name}{ENDINGS[form]}"
-            kept.save(f"{self.url}/{path}", form, card)
+            scores = scored(kept, path, data) if data else ""
+            facts = {**made.facts, "table": name} if len(made.tables) > 1 else made.facts
+            kept.save(f"{self.url}/{path}", form, Card(made.title, facts, scores))
+            shown.append(TableShown.of(path, kept, scores))
             written[path] = {"words": len(kept), "dimension": kept.dimension, "left out": len(left_out)}
         first = next(iter(written.values()))
         overview = Card(made.title, {**made.facts, "files": ", ".join(written)})
         self.files.write(_CARD, overview.text(first["words"], first["dimension"]).encode())
+        size = {name: first[name] for name in ("words", "dimension")}
+        write_report(self.files, made.title, {**size, **made.facts}, settings.model_dump(mode="json"), shown)
         result = {"title": made.title, "files": written, **made.facts}
         self.files.write(_RESULT, json.dumps(result, indent=1, ensure_ascii=False).encode())
         return result

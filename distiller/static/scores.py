@@ -6,12 +6,17 @@ from dataclasses import replace
 
 from corpusgen.models.vectors import WordVectors
 from distiller.evaluation.evaluate import VectorFile, compare, evaluate_static
-from distiller.evaluation.report import Evaluation
+from distiller.evaluation.report import Evaluation, to_markdown
 from distiller.evaluation.results import TaskResult
 from distiller.evaluation.static import KIND
 from distiller.static.vectors import StaticVectors
 
 _BEFORE, _AFTER = "original", "processed"
+
+
+def scored(vectors: StaticVectors, name: str, data: str) -> str:
+    """Return an evaluation of vectors on the benchmarks of a folder, in Markdown."""
+    return to_markdown(evaluate_static(VectorFile(WordVectors(name, vectors.source)), name, data))
 
 
 def before_and_after(before: StaticVectors, after: StaticVectors, name: str, data: str) -> Evaluation:

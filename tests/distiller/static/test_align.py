@@ -86,12 +86,13 @@ def test_held_out_words_have_no_part_in_the_fit(share, refinements):
 
 
 def test_words_written_alike_are_a_start_and_refinement_finds_more():
-    source, target, pairs = languages(alike=6, noise=0.1)
+    # More words than dimensions: fewer would leave directions that only rounding decides on.
+    source, target, pairs = languages(alike=DIMENSION + 2, noise=0.3)
     rough, refined = (align(source, target, None, rounds) for rounds in (0, 3))
-    assert (rough.seeds, rough.pairs, refined.seeds) == (6, 6, 6)
+    assert (rough.seeds, rough.pairs, refined.seeds) == (10, 10, 10)
     assert refined.pairs > 150
     before, after = (precision_at_1(one.vectors, target, pairs).nearest.value for one in (rough, refined))
-    assert after > max(before, 0.95)
+    assert before < 0.85 < 0.9 < after
     by_default = align(source, target)
     assert by_default.pairs == align(source, target, None, module.REFINEMENTS).pairs
 

@@ -35,6 +35,7 @@ def test_it_says_what_it_costs_and_where_the_vectors_are(config, tmp_path):
     path = tmp_path / "out" / "vectors.txt"
     assert f"30 words, 16 dimensions: {path}" in printed
     assert f"to score them: distiller evaluate --static {path} --data eval" in printed
+    assert "Not scored" in (tmp_path / "out" / "report.html").read_text()
     table = StaticVectors.load(path)
     assert (len(table), table.dimension) == (30, 16)
     assert static(config, "ase.contexts_per_word=2", "words=30")  # it resumes, and has nothing to do
@@ -82,3 +83,22 @@ def test_an_output_that_cannot_be_written_is_said(config, tmp_path):
     (tmp_path / "file").write_text("")
     result = CliRunner().invoke(app, ["static", str(config), "--executor", "local", "--set", f"output={tmp_path}/file"])
     assert isinstance(result.exception, CorpusgenError), result.output
+
+
+def test_with_benchmarks_the_card_and_the_page_have_scores(config, tmp_path):
+    scores = tmp_path / "eval/wordsim"
+    scores.mkdir(parents=True)
+    (scores / "EN-RG-65.txt").write_text("river bank 3\nmuseum garden 2\nmoney river 1\n")
+    printed = command("static", config, "--executor", "local", "--data", str(tmp_path / "eval"))
+    assert "distiller evaluate" not in printed
+    assert "| RG-65 | Spearman | 3 |" in (tmp_path / "out/vectors.txt.README.md").read_text()
+    page = (tmp_path / "out/report.html").read_text()
+    assert "RG-65" in page
+    assert "contexts per word" in page
+    assert page.count('<th scope="row">') >= 8
+
+
+def test_a_folder_without_benchmarks_is_refused_before_any_work(config, tmp_path):
+    with pytest.raises(ConfigError, match="has no benchmark for static vectors"):
+        command("static", config, "--executor", "local", "--data", str(tmp_path))
+    assert not (tmp_path / "out").exists()
