@@ -88,7 +88,7 @@ def test_an_output_that_cannot_be_written_is_said(config, tmp_path):
 def test_with_benchmarks_the_card_and_the_page_have_scores(config, tmp_path):
     scores = tmp_path / "eval/wordsim"
     scores.mkdir(parents=True)
-    (scores / "EN-RG-65.txt").write_text("river bank 3\nmuseum garden 2\nmoney river 1\n")
+    (scores / "EN-RG-65.txt").write_text("river bank 3\nvalley garden 2\nmoney river 1\n")
     printed = command("static", config, "--executor", "local", "--data", str(tmp_path / "eval"))
     assert "distiller evaluate" not in printed
     assert "| RG-65 | Spearman | 3 |" in (tmp_path / "out/vectors.txt.README.md").read_text()
