@@ -53,6 +53,7 @@ def write_report(
 ) -> str:
     """Write the page into the folder of a result; return its address."""
     losses = _losses(files)
+    remarkable = [name for name in ("words", "dimension", "steps", "loss") if name in facts]
     links = {"loss": "Loss"} if losses else {}
     links |= {"words": "Words", "evaluation": "Evaluation"}
     page = render_page(
@@ -65,8 +66,8 @@ def write_report(
             state="made",
             is_complete=True,
             dates={"this page": time.time()},
-            figures={name: _text(facts[name]) for name in ("words", "dimension", "steps", "loss") if name in facts},
-            facts=[Fact(name, _text(value)) for name, value in facts.items()],
+            figures={name: _text(facts[name]) for name in remarkable},
+            facts=[Fact(name, _text(value)) for name, value in facts.items() if name not in remarkable],
             settings=settings,
         ),
         links=links,

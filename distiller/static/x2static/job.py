@@ -25,7 +25,7 @@ from distiller.static.output import Made
 from distiller.static.settings import StaticSettings
 from distiller.static.vectors import StaticVectors
 from distiller.static.x2static.checkpoint import Checkpoint, rows_of
-from distiller.static.x2static.teacher import PASS, Teacher, make_sentences
+from distiller.static.x2static.teacher import PASS, Teacher, make_sentences, open_sentences, unpacked
 from distiller.static.x2static.training import train
 from distiller.static.x2static.workers import Actors, CrewFor, Task, Threads
 
@@ -81,6 +81,7 @@ class X2Static:
         read_as: Mapping[str, Any] = self._made_with["sentences"]
         facts = {
             **self.inputs.facts,
+            "mean length of the vectors of sentences": f"{mean_length(sentences, self._made_with['dimension']):.3g}",
             "sentences": f"{totals.rows[PASS]:,}",
             "frozen model": f"{self._made_with['backbone']['id']}, layer {self._made_with['layer']}",
             "vectors of sentences": ", ".join(f"{name}: {value}" for name, value in read_as.items()),
@@ -112,6 +113,12 @@ def prepare(settings: StaticSettings, inputs: Inputs) -> X2Static:
     method = X2Static(settings, inputs)
     _ = method.content  # which opens the frozen model's configuration
     return method
+
+
+def mean_length(sentences: Store, dimension: int) -> float:
+    """Return the mean length of some vectors of sentences: shorter ones need a higher learning rate."""
+    some = next(open_sentences(sentences).batches(["context"]))
+    return float(np.linalg.norm(unpacked(some["context"], dimension).astype(np.float32), axis=1).mean())
 
 
 def gathered(files: Files, checkpoint: Checkpoint, folder: str) -> NDArray[np.float32]:
