@@ -33,6 +33,8 @@ _TRITON = (
     "https://github.com/NVIDIA/DeepLearningExamples/blob/master/PyTorch/LanguageModeling/BERT/triton/large/README.md"
 )
 _BERT = f"[NVIDIA]({_TRITON}): 54.4 × 384, float16, T4"
+_X2STATIC = "[Gupta & Jaggi 2021](https://aclanthology.org/2021.acl-long.408/)"
+_BERT_SIZES = "[its authors](https://github.com/google-research/bert)"
 _EC2 = "[us-east-1, June 2026](https://www.factualminds.com/blog/amazon-ec2-on-demand-pricing-instance-families-2026/)"
 _M6I = "[us-east-1](https://c3x.dev/blog/m5-vs-m6i-vs-m7i-cost-performance): m6i.xlarge, a quarter of it, for 0.192"
 _REQUESTS = "[S3 Standard](https://c3x.dev/blog/s3-request-fees-explained)"
@@ -87,6 +89,36 @@ INPUTS: dict[str, tuple[float, str, str]] = {
     "pieces": (1.29, "word pieces of a word", _PIECES),
     "bert_gpu": (20_900, "tokens through BERT-large in a second of a GPU, PyTorch", _BERT),
     "slots": (2, "slots that the masked LM is asked about, for a target", "`corpusgen/corpus/triples/`, at most"),
+    "static_words": (1.28e9, "words of English Wikipedia's paragraphs", _X2STATIC),
+    "static_sentences": (54e6, "sentences of them", _X2STATIC),
+    "static_vocabulary": (750_000, "words with a static vector", _X2STATIC),
+    "static_dimension": (768, "dimensions of BERT-base", _X2STATIC),
+    "paragraph_words": (
+        0.73e6,
+        "words of paragraphs made in a second of a core",
+        "`docs/paragraphs.md`: 5.8 million in 8 s",
+    ),
+    "base": (
+        3.55,
+        "tokens of BERT-base for one of BERT-large, as weights of their layers",
+        f"assumed: as 302 to 85 million weights, {_BERT_SIZES}",
+    ),
+    "kept_targets": (
+        0.43,
+        "targets of a word after sub-sampling",
+        "Zipf's law over 750,000 words, `x2static.threshold` 5e-6: 0.39 to 0.46",
+    ),
+    "x2static_rate": (
+        49_000,
+        "targets trained in a second of a core",
+        "`benchmarks.x2static`: 750,000 words, 768 dimensions",
+    ),
+    "x2static_drawing": (15, "times as fast: drawing targets and sorting them", "`benchmarks.x2static`"),
+    "skipgram_rate": (
+        20_000,
+        "words trained in a second of a core",
+        "`benchmarks.static_methods`: 384 dimensions to 300",
+    ),
     "gpu_price": (1.006, "$ for an hour of a GPU (g5.xlarge, on demand)", _EC2),
     "core_price": (0.048, "$ for an hour of a core (m6i.4xlarge, on demand)", _M6I),
     "put_price": (5e-6, "$ for a PUT or LIST", _REQUESTS),
@@ -317,6 +349,42 @@ def limit_table() -> str:
     return table(("what", "cost", "gives way at", "remedy"), rows)
 
 
+def static_table() -> str:
+    """What the methods of static vectors take for the text of Gupta & Jaggi (2021)."""
+    read = given.static_words * given.pieces / (given.bert_gpu * given.base) / 3600
+    half = 2 * given.static_dimension  # bytes of a vector in float16
+    train = given.static_words * given.kept_targets / given.x2static_rate / 3600
+    workers = 16
+    memory = given.static_vocabulary * (12 * given.static_dimension / workers + 20)
+    rows = [
+        ("text → paragraphs and vocabulary", f"{number(given.static_words / given.paragraph_words / 3600)} core hours"),
+        (
+            "the frozen model reads it once, for any of the methods",
+            f"{number(read)} GPU hours, ${number(read * given.gpu_price)}",
+        ),
+        ("X2Static: vectors of sentences", f"{number(given.static_sentences * half / GB)} GB"),
+        ("X2Static: an epoch of training", f"{number(train)} core hours"),
+        (
+            f"the same on {workers} workers, each of which draws all targets",
+            f"{number(60 * train * (1 / workers + 1 / given.x2static_drawing))} min, {number(memory / GB)} GB of "
+            "memory each",
+        ),
+        (
+            "ASE: vectors, with a hundred contexts of each word",
+            f"{number(given.static_vocabulary * 2 * half / GB)} GB for each layer",
+        ),
+        (
+            "dynamic skip-gram: an epoch of training",
+            f"{number(given.static_words / given.skipgram_rate / 3600)} core hours",
+        ),
+        (
+            "dynamic skip-gram: vectors of all words, unless the frozen model makes them in training",
+            f"{number(given.static_words * half / GB)} GB",
+        ),
+    ]
+    return table(("", ""), rows)
+
+
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in (head, ["---"] * len(head), *rows))
 
@@ -335,7 +403,7 @@ def _digits(value: float) -> str:
     return text.rstrip("0").rstrip(".") if digits > 0 else text
 
 
-TABLES = {"inputs": input_table, "costs": cost_table, "limits": limit_table}
+TABLES = {"inputs": input_table, "costs": cost_table, "static": static_table, "limits": limit_table}
 
 
 def with_tables(document: str) -> str:

@@ -71,8 +71,6 @@ METHODS: dict[str, dict[str, Any]] = {
 FASTTEXT: dict[str, dict[str, Any]] = {
     "fastText skipgram": {"model": "skipgram"},
     "fastText cbow": {"model": "cbow"},
-    "fastText skipgram, 10 epochs": {"model": "skipgram", "epoch": 10},
-    "fastText cbow, 10 epochs": {"model": "cbow", "epoch": 10},
 }
 
 
