@@ -7,7 +7,6 @@ stored a second time. With all contexts, the first two passes have nothing to do
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -22,7 +21,6 @@ from corpusgen.config.run import RunSettings, WorkerSettings
 from corpusgen.engine import Pass, Stage
 from corpusgen.engine.parts import PartRecord, part_records, row_slices
 from corpusgen.engine.passes import Executor, run_pass
-from corpusgen.errors import StoreError
 from corpusgen.store import CommittedTable, Store, Totals
 from corpusgen.store.records import hash_of_parts
 from distiller.static.ase.drawing import (
@@ -39,6 +37,7 @@ from distiller.static.ase.readout import ReadOut, read_out
 from distiller.static.ase.sampling import kept_per_word
 from distiller.static.inputs import Inputs
 from distiller.static.output import Made
+from distiller.static.room import check_room
 from distiller.static.settings import StaticSettings
 from distiller.static.vectors import StaticVectors
 
@@ -115,16 +114,9 @@ class Ase:
 
     def _check_room(self, store: Store) -> None:
         """Raise StoreError if the local disk is too small for the sums that are not there yet."""
-        if "://" in store.url:
-            return
         left = 1 - len(store.pass_store(SUMS).committed()) / max(1, len(self._slices()))
-        needed = self._bytes_of_sums() * left
-        free = shutil.disk_usage(next(folder for folder in Path(store.url).parents if folder.exists())).free
-        if free < needed:
-            raise StoreError(
-                f"{store.url}: sums may need {needed / 1e9:,.2f} GB, but only {free / 1e9:,.2f} GB are free on this "
-                "disk; free some space, or use fewer words, contexts_per_word or layers, or larger unit_paragraphs"
-            )
+        remedy = "use fewer words, contexts_per_word or layers, or larger unit_paragraphs"
+        check_room(store.url, self._bytes_of_sums() * left, "sums", remedy)
 
     # ------------------------------------------------------------------- passes
 

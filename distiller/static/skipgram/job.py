@@ -11,14 +11,16 @@ from typing import Any
 from corpusgen.config.run import RunSettings, WorkerSettings
 from corpusgen.engine.cluster import available_cores
 from corpusgen.engine.local import LocalExecutor
+from corpusgen.engine.parts import part_records, row_slices
 from corpusgen.engine.passes import Executor
 from corpusgen.errors import ConfigError
 from corpusgen.io.lock import held
 from corpusgen.store import Store
 from distiller.static.inputs import Inputs
 from distiller.static.output import Made
+from distiller.static.room import check_room
 from distiller.static.settings import StaticSettings
-from distiller.static.skipgram.teacher import PASS, Teacher, make_words
+from distiller.static.skipgram.teacher import PASS, Teacher, make_words, words_store
 from distiller.static.skipgram.training import Task, finished, train, train_part
 from distiller.static.vectors import StaticVectors
 from distiller.training.ray_train import explained, fit, gpus
@@ -52,12 +54,12 @@ class Skipgram:
         """Return how much memory and disk it takes."""
         own, words, tokens = self.settings.skipgram, len(self.inputs.words), int(self.inputs.counts.sum())
         state = words * own.dimension * _STATE_BYTES / 1e9
-        stored = tokens * self._made_with["dimension"] * 2 / 1e9
         lines = [f"{words:,} words × {own.dimension} dimensions: {state:,.2f} GB of memory for each worker"]
         if own.teacher == "cached":
+            stored = f"{self._bytes_of_states / 1e9:,.2f} GB"
             lines.append(
-                f"at most {tokens:,} tokens × {2 * self._made_with['dimension']:,} bytes: {stored:,.2f} GB of vectors "
-                "beside the corpus, and a copy on each node; teacher: online stores none"
+                f"at most {tokens:,} tokens × {2 * self._made_with['dimension']:,} bytes: {stored} of vectors beside "
+                "the corpus, and a copy on each node; teacher: online stores none"
             )
         return lines
 
@@ -72,6 +74,7 @@ class Skipgram:
         """Make the vectors of words and train on them, or resume either."""
         own, states, facts = self.settings.skipgram, None, {}
         if own.teacher == "cached":
+            self._check_room()
             states, totals = make_words(self._teacher, executor, run, self.settings.device)
             rejected = sum(count for stage in totals.stages.values() for count in stage.rejected.values())
             say(f"vectors of the words of {totals.rows[PASS]:,} sentences, {rejected:,} rejected: {states.url}")
@@ -91,6 +94,19 @@ class Skipgram:
         table = done["table"].numpy()
         vectors = StaticVectors.of(self.inputs.words, table, self.inputs.counts)
         return Made({"vectors": lambda: vectors}, "dynamic skip-gram word vectors", facts)
+
+    @property
+    def _bytes_of_states(self) -> int:
+        """Return how many bytes the vectors of all words have at most."""
+        return int(self.inputs.counts.sum()) * int(self._made_with["dimension"]) * 2
+
+    def _check_room(self) -> None:
+        """Raise StoreError if the local disk is too small for the vectors that are not there yet."""
+        store = words_store(self.inputs.corpus.url, self._made_with)
+        units = len(row_slices(part_records(self.inputs.paragraphs), self.settings.skipgram.unit_paragraphs))
+        left = 1 - len(store.pass_store(PASS).committed()) / max(1, units)
+        remedy = "use skipgram.teacher: online, which stores none"
+        check_room(store.url, self._bytes_of_states * left, "vectors of words", remedy)
 
     def _train(self, task: Task, executor: Executor, say: Say) -> None:
         """Train where the executor ran the frozen model."""

@@ -273,6 +273,13 @@ def test_sentences_of_which_none_is_fit_are_refused_with_the_settings(asked):
         made(asked(min_tokens=200, max_tokens=300))
 
 
+def test_a_disk_that_is_too_small_is_noticed_before_anything_is_read(asked, monkeypatch):
+    monkeypatch.setattr("shutil.disk_usage", lambda folder: type("Usage", (), {"free": 10}))
+    with pytest.raises(StoreError, match=r"vectors of words may need .* or use skipgram\.teacher: online"):
+        made(asked(min_tokens=8))
+    made(asked("online", min_tokens=8, teacher="online"))
+
+
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
