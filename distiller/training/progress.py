@@ -74,9 +74,10 @@ def _watch(actor: Any, done: threading.Event) -> None:
 
 def line(news: Mapping[str, Any]) -> str:
     """Format one line: step, loss and its terms, speed, and the figures of held-out rows."""
+    rate = f"{news['rate']:,.0f} {news.get('counted', 'rows')}/s"
     text = (
         f"step {news['step']:,} of at most {news['last_step']:,}, epoch {news['epoch']:.1f}: "
-        f"loss {sum(news['terms'].values()):.4f} ({_terms(news['terms'])}), {news['rate']:,.0f} rows/s"
+        f"loss {sum(news['terms'].values()):.4f} ({_terms(news['terms'])}), {rate}"
     )
     if found := news["validation"]:
         text += f"; held out: loss {found['loss']:.4f}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,10 +24,12 @@ from distiller.static.settings import StaticSettings
 from distiller.static.skipgram.teacher import PASS, Teacher, make_words, words_store
 from distiller.static.skipgram.training import Task, finished, train, train_part
 from distiller.static.vectors import StaticVectors
+from distiller.training.progress import board, line
 from distiller.training.ray_train import explained, fit, gpus
 
 Say = Callable[[str], None]
 
+_SAY_SECONDS = 15.0
 _STATE_BYTES = 8  # per number of a vector: itself and its copy in a checkpoint
 
 
@@ -112,10 +115,12 @@ class Skipgram:
         """Train where the executor ran the frozen model."""
         if isinstance(executor, LocalExecutor):
             device = "cpu" if self.settings.device == "auto" and not _has_gpu() else self.settings.device
-            train(task, 0, 1, "cuda" if device == "auto" else device, say)
+            train(task, 0, 1, "cuda" if device == "auto" else device, say, Lines(say))
             return
         workers = self._workers()
-        problem = fit(train_part, {"task": task}, workers, self.settings.skipgram.max_failures)
+        with board() as shown:
+            config = {"task": task, "board": shown}
+            problem = fit(train_part, config, workers, self.settings.skipgram.max_failures)
         if problem:
             raise explained(problem)
 
@@ -137,6 +142,19 @@ class Skipgram:
                 "skipgram.optimizer: adagrad with skipgram.batch_lines"
             )
         return workers
+
+
+class Lines:
+    """Says the progress of a training, but not too often."""
+
+    def __init__(self, say: Say) -> None:
+        self._say, self._said = say, time.monotonic()
+
+    def __call__(self, news: Mapping[str, Any]) -> None:
+        """Take news of a step."""
+        if time.monotonic() - self._said > _SAY_SECONDS or news["step"] == news["last_step"]:
+            self._said = time.monotonic()
+            self._say(line(news))
 
 
 def _has_gpu() -> bool:

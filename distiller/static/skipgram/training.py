@@ -30,10 +30,12 @@ from distiller.words.backbone import Backbone, confirmed_backbone
 LOSSES = "loss.csv"
 _CHECKPOINT = re.compile(r"checkpoints/(\d{12})\.pt")
 _LOG_STEPS = 100  # per row of the table of losses
-_SHOW_SECONDS = 15.0
+_SHOW_SECONDS = 0.5
 _KEPT = 2  # checkpoints: the last one may get damaged
 
 Say = Callable[[str], None]
+Show = Callable[[Mapping[str, Any]], object]
+"""Receives progress, in the form that `distiller.training.progress.line` formats."""
 
 
 @dataclass(frozen=True)
@@ -122,7 +124,8 @@ def train_part(config: dict[str, Any]) -> CorpusgenError | None:
 
     context = ray.train.get_context()
     try:
-        train(config["task"], context.get_world_rank(), context.get_world_size(), str(get_device()), print)
+        rank, workers = context.get_world_rank(), context.get_world_size()
+        train(config["task"], rank, workers, str(get_device()), print, config["board"].show.remote)
     except EndedTogetherError as end:
         return end.problem
     except ConfigError as error:  # all workers raise the same
@@ -142,7 +145,7 @@ def one_thread() -> Iterator[None]:
 
 
 @one_thread()
-def train(task: Task, rank: int, workers: int, device: str, say: Say) -> None:
+def train(task: Task, rank: int, workers: int, device: str, say: Say, show: Show) -> None:
     """Train to the end from the last checkpoint on, in step with other workers of the process group, if any."""
     settings = task.settings
     _, counts = read_vocabulary(task.teacher.corpus)
@@ -167,11 +170,10 @@ def train(task: Task, rank: int, workers: int, device: str, say: Say) -> None:
         words += loss.words
         now = time.monotonic()
         if rank == 0 and (now - shown > _SHOW_SECONDS or is_last) and losses.rows:
-            row, rate = losses.rows[-1], words / max(1e-9, now - shown)
-            say(
-                f"step {step:,} of {trainer.last_step:,}: loss {row['loss']:.4f} (targets {row['targets']:.4f}, "
-                f"negatives {row['negatives']:.4f}), {rate:,.0f} words/s"
-            )
+            terms = {name: losses.rows[-1][name] for name in ("targets", "negatives")}
+            epoch, rate = step / trainer.steps_per_epoch, words / max(1e-9, now - shown)
+            news = {"step": step, "last_step": trainer.last_step, "epoch": epoch, "terms": terms, "rate": rate}
+            show({**news, "counted": "words", "validation": {}})
             shown, words = now, 0
         if is_last or step % settings.checkpoint_steps == 0:
             losses.close(step)
