@@ -42,8 +42,9 @@ class TableShown:
     def of(cls, path: str, vectors: StaticVectors, scores: str) -> TableShown:
         """Choose words to show: letters only, spread over the vocabulary from frequent to rare."""
         usual = [word for word in vectors.words if word.isalpha() and len(word) > 3]
-        # Frequent words are few: equal steps in the logarithm of the rank.
-        ranks = np.unique(np.geomspace(min(30, len(usual)), max(1, len(usual)), _SHOWN_WORDS).astype(int)) - 1
+        # Frequent words are few: equal steps in the logarithm of the rank. The very first mean little.
+        first = 30 if len(usual) > 30 * _SHOWN_WORDS else 1
+        ranks = np.unique(np.geomspace(first, max(first, len(usual)), _SHOWN_WORDS).astype(int)) - 1
         chosen = [usual[rank] for rank in ranks.tolist() if rank < len(usual)]
         return cls(path, [Shown(word, vectors.nearest(word, k=_NEIGHBOURS)) for word in chosen], scores)
 

@@ -89,6 +89,9 @@ class X2StaticSettings(Section):
         return self.model_copy(update=missing | ({} if "seed" in self.model_fields_set else {"seed": seed}))
 
 
+_CHECKPOINT_LINES = 1_000_000
+
+
 class SkipgramSettings(Section):
     """How dynamic skip-gram (Wang, Cui & Zhang 2020) makes its vectors."""
 
@@ -157,7 +160,9 @@ class SkipgramSettings(Section):
     epochs: int = Field(1, ge=1, description="number of passes over the text")
     seed: int = Field(0, description="seed of the map, the order of sentences and negatives; default: `seed` above")
 
-    checkpoint_steps: int = Field(10_000, ge=1, description="steps between checkpoints")
+    checkpoint_steps: int | None = Field(
+        None, ge=1, description="steps between checkpoints; default: those of about a million sentences"
+    )
     cache: str | None = Field(
         None, description="folder on each node's local disk for a copy of the data; default: ~/.cache/wicdistil"
     )
@@ -181,6 +186,7 @@ class SkipgramSettings(Section):
             "bias": is_published,
             "rare_words": "drop" if is_published else "keep",
             "batch_lines": 1 if is_sgd else 128,
+            "checkpoint_steps": max(1, _CHECKPOINT_LINES // (self.batch_lines or (1 if is_sgd else 128))),
             "learning_rate": (0.08 if is_published else 0.025) if is_sgd else 0.05,
         }
         missing: dict[str, Any] = {name: value for name, value in defaults.items() if getattr(self, name) is None}

@@ -19,6 +19,9 @@ from distiller.training.interrupt import ended_by_ctrl_c
 
 T = TypeVar("T")
 
+_PATIENCE_SECONDS = 24 * 3600
+"""How long workers wait for one that copies data to its node. Ray itself notices workers that die."""
+
 
 def gpus() -> int:
     """Return the number of GPUs in the cluster now."""
@@ -27,16 +30,23 @@ def gpus() -> int:
     return int(ray.cluster_resources().get("GPU", 0))
 
 
-def fit(part: Callable[[dict[str, Any]], Any], config: dict[str, Any], workers: int, max_failures: int) -> Any:
-    """Run a function in all workers, one GPU each if there are any, and return the result of the first."""
+def fit(
+    part: Callable[[dict[str, Any]], Any],
+    config: dict[str, Any],
+    workers: int,
+    max_failures: int,
+    use_gpu: bool | None = None,
+) -> Any:
+    """Run a function in all workers, by default one GPU each if there are any; return the result of the first."""
     from ray.train import FailureConfig, RunConfig, ScalingConfig
-    from ray.train.torch import TorchTrainer
+    from ray.train.torch import TorchConfig, TorchTrainer
 
     with tempfile.TemporaryDirectory() as nothing_is_kept:
         trainer = TorchTrainer(
             part,
             train_loop_config=config,
-            scaling_config=ScalingConfig(num_workers=workers, use_gpu=gpus() > 0),
+            torch_config=TorchConfig(timeout_s=_PATIENCE_SECONDS),
+            scaling_config=ScalingConfig(num_workers=workers, use_gpu=gpus() > 0 if use_gpu is None else use_gpu),
             run_config=RunConfig(storage_path=nothing_is_kept, failure_config=FailureConfig(max_failures=max_failures)),
         )
         leave_out_cleaner(trainer)

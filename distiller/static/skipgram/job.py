@@ -16,21 +16,23 @@ from corpusgen.engine.parts import part_records, row_slices
 from corpusgen.engine.passes import Executor
 from corpusgen.errors import ConfigError
 from corpusgen.io.lock import held
+from corpusgen.io.node_cache import cache_folder
+from corpusgen.models.encoders import choose_device
 from corpusgen.store import Store
 from distiller.static.inputs import Inputs
 from distiller.static.output import Made
-from distiller.static.room import check_room
+from distiller.static.room import check_room, on_one_disk
 from distiller.static.settings import StaticSettings
 from distiller.static.skipgram.teacher import PASS, Teacher, make_words, words_store
 from distiller.static.skipgram.training import Task, finished, train, train_part
 from distiller.static.vectors import StaticVectors
 from distiller.training.progress import board, line
-from distiller.training.ray_train import explained, fit, gpus
+from distiller.training.ray_train import EndedTogetherError, explained, fit, gpus
 
 Say = Callable[[str], None]
 
 _SAY_SECONDS = 15.0
-_STATE_BYTES = 8  # per number of a vector: itself and its copy in a checkpoint
+_STATE_BYTES = 16  # per number of a vector: itself, and a checkpoint of it that is read
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,8 @@ class Skipgram:
     def make(self, store: Store, executor: Executor, run: RunSettings, say: Say) -> Made:
         """Make the vectors of words and train on them, or resume either."""
         own, states, facts = self.settings.skipgram, None, {}
+        if not isinstance(executor, LocalExecutor):
+            self._workers()  # what cannot work is said before the frozen model has read for hours
         if own.teacher == "cached":
             self._check_room()
             states, totals = make_words(self._teacher, executor, run, self.settings.device)
@@ -104,23 +108,27 @@ class Skipgram:
         return int(self.inputs.counts.sum()) * int(self._made_with["dimension"]) * 2
 
     def _check_room(self) -> None:
-        """Raise StoreError if the local disk is too small for the vectors that are not there yet."""
+        """Raise StoreError if a local disk is too small for the vectors that are not there yet, or for their copy."""
         store = words_store(self.inputs.corpus.url, self._made_with)
         units = len(row_slices(part_records(self.inputs.paragraphs), self.settings.skipgram.unit_paragraphs))
         left = 1 - len(store.pass_store(PASS).committed()) / max(1, units)
         remedy = "use skipgram.teacher: online, which stores none"
-        check_room(store.url, self._bytes_of_states * left, "vectors of words", remedy)
+        cache, needed = str(cache_folder(self.settings.skipgram.cache)), self._bytes_of_states
+        both = needed * (left + on_one_disk(store.url, cache))
+        check_room(store.url, both, "vectors of words and their copy on this node", remedy)
+        check_room(cache, needed, "a copy of the vectors of words", remedy)
 
     def _train(self, task: Task, executor: Executor, say: Say) -> None:
         """Train where the executor ran the frozen model."""
         if isinstance(executor, LocalExecutor):
-            device = "cpu" if self.settings.device == "auto" and not _has_gpu() else self.settings.device
-            train(task, 0, 1, "cuda" if device == "auto" else device, say, Lines(say))
+            try:
+                train(task, 0, 1, str(choose_device(self.settings.device)), say, Lines(say))
+            except EndedTogetherError as end:
+                raise explained(end.problem) from end
             return
-        workers = self._workers()
         with board() as shown:
             config = {"task": task, "board": shown}
-            problem = fit(train_part, config, workers, self.settings.skipgram.max_failures)
+            problem = fit(train_part, config, self._workers(), self.settings.skipgram.max_failures, self._gpus() > 0)
         if problem:
             raise explained(problem)
 
@@ -128,20 +136,18 @@ class Skipgram:
         """Return how many workers train together; raise ConfigError if there is no room or no work for them."""
         import ray
 
-        room = gpus() or int(ray.cluster_resources().get("CPU", 0))
-        if not gpus() and len(ray.nodes()) == 1:
+        room = self._gpus() or int(ray.cluster_resources().get("CPU", 0))
+        if not self._gpus() and len(ray.nodes()) == 1:
             room = min(room, available_cores())
         lines = self.settings.skipgram.batch_lines
         assert lines is not None
         workers = self.settings.workers or min(room, lines)
         if workers > room:
             raise ConfigError(f"workers: {workers}, but the cluster has room for {room}; choose fewer")
-        if workers > lines:
-            raise ConfigError(
-                f"workers: {workers}, but a step has {lines} sentences; use fewer workers, or larger steps: "
-                "skipgram.optimizer: adagrad with skipgram.batch_lines"
-            )
         return workers
+
+    def _gpus(self) -> int:
+        return 0 if self.settings.device == "cpu" else gpus()
 
 
 class Lines:
@@ -157,18 +163,17 @@ class Lines:
             self._say(line(news))
 
 
-def _has_gpu() -> bool:
-    import torch
-
-    return torch.cuda.is_available()
-
-
 def prepare(settings: StaticSettings, inputs: Inputs) -> Skipgram:
     """Check what the method needs; raise an error for what cannot work."""
     own = settings.skipgram
     if own.cache is not None:  # workers have their own working directory
         cache = os.path.abspath(os.path.expanduser(own.cache))
         settings = settings.model_copy(update={"skipgram": own.model_copy(update={"cache": cache})})
+    if own.batch_lines is not None and (settings.workers or 1) > own.batch_lines:
+        raise ConfigError(
+            f"workers: {settings.workers}, but skipgram.batch_lines: {own.batch_lines}: each worker needs a sentence "
+            "of a step; use fewer workers, or larger steps with skipgram.optimizer: adagrad"
+        )
     method = Skipgram(settings, inputs)
     _ = method.content  # which opens the frozen model's configuration
     return method

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import zlib
+from array import array
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,12 +62,12 @@ class _Copy:
 
         self._folder = local_copy(cache, name, make, hashed=_HASHED)
         tokens, numbers, data = json.loads((self._folder / "shape.json").read_text())
-        self._bounds = np.load(self._folder / "bounds.npy")
-        self._offsets = np.load(self._folder / "offsets.npy")
+        self._bounds = np.load(self._folder / "bounds.npy", mmap_mode="r")
+        self._offsets = np.load(self._folder / "offsets.npy", mmap_mode="r")
         self._tokens = np.memmap(self._folder / "tokens.i32", np.int32, "r", shape=(tokens,))
         self._numbers = np.memmap(self._folder / "numbers.i32", np.int32, "r", shape=(numbers,))
         self._data = np.memmap(self._folder / "data.bin", np.uint8, "r", shape=(data,))
-        self._checksums: NDArray[np.uint32] = np.load(self._folder / "checksums.npy")
+        self._checksums: NDArray[np.uint32] = np.load(self._folder / "checksums.npy", mmap_mode="r")
 
     def __len__(self) -> int:
         return len(self._checksums)
@@ -98,7 +99,8 @@ def _checksum(sentence: _Sentence) -> int:
 
 
 def _write(folder: Path, sentences: Iterator[_Sentence]) -> None:
-    bounds, offsets, sums = [0], [(0, 0)], []
+    bounds, numbered, written = array("q", [0]), array("q", [0]), array("q", [0])
+    sums = array("I")
     with (
         open(folder / "tokens.i32", "wb") as tokens,
         open(folder / "numbers.i32", "wb") as numbers,
@@ -109,14 +111,15 @@ def _write(folder: Path, sentences: Iterator[_Sentence]) -> None:
             numbers.write(sentence.numbers.data)
             data.write(sentence.data)
             bounds.append(bounds[-1] + len(sentence.tokens))
-            offsets.append((offsets[-1][0] + len(sentence.numbers), offsets[-1][1] + len(sentence.data)))
+            numbered.append(numbered[-1] + len(sentence.numbers))
+            written.append(written[-1] + len(sentence.data))
             sums.append(_checksum(sentence))
     if not sums:
         raise StoreError("no sentence is fit for training; build a larger corpus, or change min_tokens and max_tokens")
-    np.save(folder / "bounds.npy", np.array(bounds, np.int64))
-    np.save(folder / "offsets.npy", np.array(offsets, np.int64))
-    np.save(folder / "checksums.npy", np.array(sums, np.uint32))
-    (folder / "shape.json").write_text(json.dumps([bounds[-1], *offsets[-1]]))
+    np.save(folder / "bounds.npy", np.frombuffer(bounds, np.int64))
+    np.save(folder / "offsets.npy", np.stack([np.frombuffer(of, np.int64) for of in (numbered, written)], axis=1))
+    np.save(folder / "checksums.npy", np.frombuffer(sums, np.uint32))
+    (folder / "shape.json").write_text(json.dumps([bounds[-1], numbered[-1], written[-1]]))
 
 
 @dataclass
@@ -184,8 +187,8 @@ class OnlineLines:
             texts += [one.data.decode()] * len(of_sentence)
             spans += zip(starts[of_sentence].tolist(), ends[of_sentence].tolist(), strict=True)
         states, there = word_states(self.backbone, texts, spans)
-        ends_of = np.cumsum([len(of_sentence) for of_sentence in candidates])[:-1]
-        centres = [c[t] for c, t in zip(candidates, np.split(there, ends_of), strict=True)]
+        begins = np.cumsum([0, *map(len, candidates)])  # a worker may have no sentence of a small step
+        centres = [of[there[begins[n] : begins[n + 1]]] for n, of in enumerate(candidates)]
         return _joined(self._copy, epoch, numbers, sentences, centres, states[there].astype(np.float16))
 
 

@@ -3,7 +3,7 @@
 Each worker has the whole map and the whole table. Of a step they exchange the gradient of the map, and the gradients of
 the rows of the table that the step touches, each row once per worker. All add them up in the same order, so their
 tables stay equal to the bit. Restarts are exact; another number of workers changes the last bits, since sums are made
-in another order.
+in another order, and with `attention: pairs` also which pairs form a group.
 
 Shapes: V words, d dimensions, R rows that a step touches.
 """

@@ -29,7 +29,8 @@ from distiller.words.backbone import Backbone, confirmed_backbone
 
 LOSSES = "loss.csv"
 _CHECKPOINT = re.compile(r"checkpoints/(\d{12})\.pt")
-_LOG_STEPS = 100  # per row of the table of losses
+_LOG_STEPS = 100  # per row of the table of losses, of which there are not many more than _ROWS
+_ROWS = 10_000
 _SHOW_SECONDS = 0.5
 _KEPT = 2  # checkpoints: the last one may get damaged
 
@@ -69,12 +70,14 @@ class Losses:
     """The mean losses of stretches of steps; `step` is the last of each."""
 
     rows: list[dict[str, float]] = field(default_factory=list)
+    every: int = _LOG_STEPS
+    """Steps of a stretch."""
     _since: list[StepLoss] = field(default_factory=list)
 
     def add(self, step: int, loss: StepLoss, is_last: bool) -> None:
         """Record the losses of a step."""
         self._since.append(loss)
-        if step % _LOG_STEPS == 0 or is_last:
+        if step % self.every == 0 or is_last:
             self.close(step)
 
     def close(self, step: int) -> None:
@@ -148,13 +151,16 @@ def one_thread() -> Iterator[None]:
 def train(task: Task, rank: int, workers: int, device: str, say: Say, show: Show) -> None:
     """Train to the end from the last checkpoint on, in step with other workers of the process group, if any."""
     settings = task.settings
+    assert settings.checkpoint_steps is not None
     _, counts = read_vocabulary(task.teacher.corpus)
     trainer = SkipgramTrainer(settings, counts[: task.words], task.lines(device), rank, workers, device)
-    losses = Losses()
+    every = max(_LOG_STEPS, trainer.last_step // _ROWS)
+    losses = Losses(every=every)
     if path := by_first(rank, workers, task.files.url, lambda: newest(task.files, say)):
         state = unpacked(task.files.read(path))
-        losses = Losses(list(state["losses"]))
+        losses = Losses(list(state["losses"]), every)
         trainer.load_state(state)
+        del state  # a second table
 
     def saved() -> None:
         if task.lock:

@@ -102,3 +102,8 @@ def test_a_folder_without_benchmarks_is_refused_before_any_work(config, tmp_path
     with pytest.raises(ConfigError, match="has no benchmark for static vectors"):
         command("static", config, "--executor", "local", "--data", str(tmp_path))
     assert not (tmp_path / "out").exists()
+
+
+def test_few_words_are_shown_too(config, tmp_path):
+    static(config, "ase.contexts_per_word=1", "words=4")  # none of them has four letters
+    assert (tmp_path / "out/report.html").exists()

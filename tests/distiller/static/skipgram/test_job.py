@@ -12,14 +12,15 @@ import psutil
 import pytest
 
 from corpusgen.engine import LocalExecutor
-from corpusgen.errors import ConfigError, StoreError
+from corpusgen.errors import ConfigError, CorpusgenError, StoreError
 from corpusgen.store import CommittedTable, Store
 from corpusgen.store.products import open_product, read_vocabulary
 from distiller.static import job
 from distiller.static.settings import StaticSettings
 from distiller.static.skipgram import training
 from distiller.static.skipgram.objective import new_map
-from distiller.static.skipgram.teacher import FEW_WORDS, TOO_LONG, TOO_SHORT
+from distiller.static.skipgram.teacher import FEW_WORDS, TOO_LONG, TOO_SHORT, words_store
+from distiller.static.skipgram.trainer import SkipgramTrainer
 from distiller.static.vectors import StaticVectors
 from distiller.static.x2static.kernel import alias_table, permuted, stream_key, with_negatives
 from tests.distiller.static.skipgram.plain import PlainTrainer, window
@@ -275,7 +276,9 @@ def test_sentences_of_which_none_is_fit_are_refused_with_the_settings(asked):
 
 def test_a_disk_that_is_too_small_is_noticed_before_anything_is_read(asked, monkeypatch):
     monkeypatch.setattr("shutil.disk_usage", lambda folder: type("Usage", (), {"free": 10}))
-    with pytest.raises(StoreError, match=r"vectors of words may need .* or use skipgram\.teacher: online"):
+    with pytest.raises(
+        StoreError, match=r"vectors of words and their copy on this node may need .* or use skipgram\.teacher: online"
+    ):
         made(asked(min_tokens=8))
     made(asked("online", min_tokens=8, teacher="online"))
 
@@ -290,6 +293,39 @@ def test_a_disk_that_is_too_small_is_noticed_before_anything_is_read(asked, monk
 def test_settings_without_sense_are_refused(asked, wrong, message):
     with pytest.raises(ValueError, match=message):
         asked(**wrong)
+
+
+def test_more_workers_than_sentences_in_a_step_are_refused(asked):
+    with pytest.raises(ConfigError, match=r"workers: 2, but skipgram\.batch_lines: 1: each worker needs a sentence"):
+        made(asked(workers=2, batch_lines=1))
+
+
+def test_a_checkpoint_that_cannot_be_written_ends_the_training_with_the_remedy(asked, monkeypatch):
+    def full(files, trainer, losses):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(training, "save", full)
+    with pytest.raises(CorpusgenError, match="No space left on device\nrun the same command again to resume"):
+        made(asked())
+
+
+@pytest.mark.parametrize("teacher", ["cached", "online"])
+def test_a_worker_without_a_sentence_of_a_small_step_takes_part_all_the_same(asked, frozen, teacher):
+    settings = asked(teacher=teacher)
+    made(settings)
+    method, _ = job.prepare(settings)
+    states = words_store(settings.corpus, method._made_with) if teacher == "cached" else None
+    own = settings.skipgram
+    task = training.Task(own, method._teacher, method._made_with, states, len(method.inputs.words), None)
+    lines = task.lines("cpu")
+    alone = SkipgramTrainer(own, method.inputs.counts, lines)
+    last = alone.steps_per_epoch - 1
+    assert len(lines) % own.batch_lines  # the last step is smaller
+    sizes = [
+        len(SkipgramTrainer(own, method.inputs.counts, lines, rank, 5).batch(last).bounds) - 1 for rank in range(5)
+    ]
+    assert min(sizes) == 0
+    assert sum(sizes) == len(lines) % own.batch_lines
 
 
 # --- on Ray ---
@@ -334,9 +370,3 @@ def test_a_killed_worker_on_ray_is_replaced_and_the_vectors_stay_the_same(asked,
     thread.join()
     assert killed
     assert bits(found) == bits(made(asked("quiet", 2, epochs=100, checkpoint_steps=20), executor=on_ray))
-
-
-@pytest.mark.slow
-def test_more_workers_than_sentences_in_a_step_are_refused(asked, ray_here):
-    with pytest.raises(ConfigError, match="a step has 1 sentences; use fewer workers, or larger steps"):
-        made(asked(workers=2, batch_lines=1), executor=on_ray)
