@@ -49,8 +49,9 @@ METHODS: dict[str, dict[str, Any]] = {
         "kind": "x2static", "x2static": {"contexts": "paragraph", **FASTER, "epochs": 20},
     },
     "x2static published, rate 0.015, 5 epochs": {"kind": "x2static", "preset": "published", "x2static": FASTER},
-    "ase of embedded:minilm": {"kind": "ase", "backbone": MEANING},
-    "ase of embedded:minilm, top half": {"kind": "ase", "backbone": {**MEANING, "first_layer": 4, "last_layer": 6}},
+    "ase of embedded:minilm": {
+        "kind": "ase", "backbone": {**MEANING, "first_layer": 4, "last_layer": 6}, "ase": {"contexts_per_word": 10},
+    },
     "skipgram": {"kind": "skipgram"},
     "skipgram, adagrad": {"kind": "skipgram", "skipgram": ADAGRAD},
     "skipgram, adagrad, 5 epochs": {"kind": "skipgram", "skipgram": {**ADAGRAD, "epochs": 5}},
@@ -65,7 +66,8 @@ METHODS: dict[str, dict[str, Any]] = {
         "skipgram": {**ADAGRAD, "rare_words": "keep", "centre": "exclude"},
     },
     "meaning of embedded:minilm-wic": {
-        "kind": "ase", "backbone": MEANING, "ase": {"of": "meaning", "model": "embedded:minilm-wic"},
+        "kind": "ase", "backbone": MEANING,
+        "ase": {"of": "meaning", "model": "embedded:minilm-wic", "contexts_per_word": 10},
     },
 }  # fmt: skip
 FASTTEXT: dict[str, dict[str, Any]] = {
