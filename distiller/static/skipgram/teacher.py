@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
-from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -25,14 +24,13 @@ from corpusgen.engine.passes import Executor, run_pass
 from corpusgen.engine.stage import split_by_reason
 from corpusgen.errors import StoreError
 from corpusgen.io.hashing import content_hash
-from corpusgen.models.identity import describe_hub_model
 from corpusgen.store import CommittedTable, Store, Totals
-from corpusgen.store.products import PARAGRAPHS, TOKEN_VOCABULARY, open_product, read_vocabulary
-from corpusgen.store.records import hash_of_parts
+from corpusgen.store.products import PARAGRAPHS, read_vocabulary
 from distiller.settings import BackboneSettings
+from distiller.static.frozen import made_from, one_layer
 from distiller.static.settings import SkipgramSettings
 from distiller.static.x2static.teacher import ReadParagraphs, lowered
-from distiller.words.backbone import Backbone, States, confirmed_backbone, shape_of
+from distiller.words.backbone import Backbone, States, confirmed_backbone
 
 PASS = "words"
 TOO_SHORT, TOO_LONG = "sentence is too short", "sentence is too long"
@@ -180,26 +178,17 @@ class Teacher(NamedTuple):
     settings: SkipgramSettings
 
     def one_layer(self) -> BackboneSettings:
-        """Return the settings of the frozen model with a single layer: the top one, or `last_layer`."""
-        last = shape_of(self.backbone.model_copy(update={"first_layer": 0})).layers[-1]
-        return self.backbone.model_copy(update={"first_layer": last, "last_layer": last})
+        """Return the settings of the frozen model with a single layer."""
+        return one_layer(self.backbone)
 
     def content(self) -> dict[str, Any]:
         """Describe what the vectors are made from: the content of their corpus.json."""
         backbone = self.one_layer()
-        layers, dimension = shape_of(backbone)
-        model = describe_hub_model(backbone.model, backbone.revision)
-        if "sha256" in model:
-            model["id"] = Path(model["id"]).name  # a folder may move
         return {
             "passes": [PASS],
-            "backbone": {**model, "dtype": backbone.dtype},
-            "layer": layers[-1],
-            "dimension": dimension,
+            **made_from(backbone, self.corpus),
             "words in context": {name: getattr(self.settings, name) for name in _READ_AS},
             "words": self.words,
-            "paragraphs": hash_of_parts(open_product(self.corpus, PARAGRAPHS.table).parts),
-            "vocabulary": hash_of_parts(CommittedTable(self.corpus, *TOKEN_VOCABULARY).parts),
             "settings": {"unit_paragraphs": self.settings.unit_paragraphs, "batch_tokens": backbone.batch_tokens},
         }
 

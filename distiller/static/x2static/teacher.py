@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
-from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -26,14 +25,13 @@ from corpusgen.engine.passes import Executor, run_pass
 from corpusgen.engine.stage import split_by_reason
 from corpusgen.errors import StoreError
 from corpusgen.io.hashing import content_hash
-from corpusgen.models.identity import describe_hub_model
 from corpusgen.store import CommittedTable, Store, Totals
-from corpusgen.store.products import PARAGRAPHS, TOKEN_VOCABULARY, open_product, read_vocabulary
-from corpusgen.store.records import hash_of_parts
+from corpusgen.store.products import PARAGRAPHS, read_vocabulary
 from distiller.settings import BackboneSettings
+from distiller.static.frozen import made_from, one_layer
 from distiller.static.settings import X2StaticSettings
 from distiller.static.x2static.pooling import Pooling, Reading, Spans
-from distiller.words.backbone import Backbone, confirmed_backbone, shape_of
+from distiller.words.backbone import Backbone, confirmed_backbone
 
 PASS = "sentences"
 NO_WORD = "sentence has no word of the vocabulary"
@@ -212,30 +210,17 @@ class Teacher(NamedTuple):
     settings: X2StaticSettings
 
     def one_layer(self) -> BackboneSettings:
-        """Return the settings of the frozen model with a single layer: the top one, or `last_layer`."""
-        top = self.backbone.model_copy(update={"first_layer": 0})
-        last = shape_of(top).layers[-1]
-        return self.backbone.model_copy(update={"first_layer": last, "last_layer": last})
+        """Return the settings of the frozen model with a single layer."""
+        return one_layer(self.backbone)
 
     def content(self) -> dict[str, Any]:
         """Describe what the vectors are made from: the content of their corpus.json."""
         backbone = self.one_layer()
-        layers, dimension = shape_of(backbone)
-        model = describe_hub_model(backbone.model, backbone.revision)
-        if "sha256" in model:
-            model["id"] = Path(model["id"]).name  # a folder may move
         return {
             "passes": [PASS],
-            "backbone": {**model, "dtype": backbone.dtype},
-            "layer": layers[-1],
-            "dimension": dimension,
+            **made_from(backbone, self.corpus),
             "sentences": {name: getattr(self.settings, name) for name in _TEACHER},
-            "paragraphs": hash_of_parts(open_product(self.corpus, PARAGRAPHS.table).parts),
-            "vocabulary": hash_of_parts(CommittedTable(self.corpus, *TOKEN_VOCABULARY).parts),
-            "settings": {
-                "unit_paragraphs": self.settings.unit_paragraphs,
-                "batch_tokens": backbone.batch_tokens,
-            },
+            "settings": {"unit_paragraphs": self.settings.unit_paragraphs, "batch_tokens": backbone.batch_tokens},
         }
 
 
